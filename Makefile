@@ -1,0 +1,40 @@
+# make train | test | check | bench: each makes .venv on first use, and installs again only when pyproject.toml changed.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export HF_HUB_OFFLINE ?= 1
+export HF_HUB_DISABLE_TELEMETRY ?= 1
+export TOKENIZERS_PARALLELISM ?= false
+
+.PHONY: train test check bench clean
+.DEFAULT_GOAL := test
+
+# torch is pinned to one CPU-friendly release first, so that the ranges in pyproject.toml (torch>=2.13,
+# open for users with a GPU) are already satisfied and no other build is downloaded.
+TORCH ?= torch==2.13.0
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[train,dev]"
+	@touch $@
+
+train: $(STAMP)
+	$(BIN)/python examples/train_swe.py $(ARGS)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/unit/test_docs.py
+
+bench: $(STAMP)
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache

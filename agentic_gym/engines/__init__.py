@@ -1,0 +1,1 @@
+"""Engines: token in, token out."""
