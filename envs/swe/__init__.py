@@ -1,0 +1,1 @@
+"""The software-engineering environment: tasks, bug injection, grading."""

@@ -1,0 +1,1 @@
+"""Bug injection on concrete syntax trees."""

@@ -1,0 +1,123 @@
+"""One software-engineering task, and files of tasks (JSONL, one task a line).
+
+A task carries its repository (``files``), so that it can be run anywhere without a download. Node ids are
+pytest's, relative to the workspace.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from agentic_gym.errors import TaskError
+
+ErrorClass = Literal["syntax", "import", "type", "name", "logic", "exception", "timeout", "other"]
+"""What the tests show before the repair; task selection keeps these in balance."""
+
+
+def _relative_posix(path: str) -> str:
+    pure = PurePosixPath(path)
+    if not path or pure.is_absolute() or ".." in pure.parts or "\0" in path or str(pure) != path:
+        raise ValueError(f"{path!r} is not a clean relative POSIX path (no '..', no leading '/')")
+    return path
+
+
+RelativePath = Annotated[str, AfterValidator(_relative_posix)]
+
+
+class SWETask(BaseModel):
+    """A repository with something wrong, and the tests that decide.
+
+    Attributes:
+        task_id: unique in its set.
+        repo: name of the repository or module that it comes from.
+        files: the base tree as the agent finds it (text).
+        problem_statement: what the agent is told.
+        test_command: the visible test command, for the agent's shell.
+        visible_tests: paths in ``files`` that ``run_tests`` runs.
+        hidden_tests: test files uploaded for grading only; they overwrite files of the same path.
+        fail_to_pass: node ids that fail on the base and pass after the gold patch.
+        pass_to_pass: node ids that pass before and after.
+        gold_patch: unified diff that repairs the base.
+        error_class: what the tests show before the repair.
+        split: "train", "heldout_bugs", "heldout_modules", or a set's own.
+        operator: the injection operator, if the bug was injected.
+        grade_timeout_s: budget of one grading run.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task_id: Annotated[str, Field(min_length=1, max_length=200)]
+    repo: str
+    files: dict[RelativePath, str]
+    problem_statement: str
+    test_command: str = "python -m pytest -q"
+    visible_tests: list[RelativePath] = []
+    hidden_tests: dict[RelativePath, str] = {}
+    fail_to_pass: Annotated[list[str], Field(min_length=1)]
+    pass_to_pass: list[str] = []
+    gold_patch: str
+    error_class: ErrorClass = "other"
+    split: str = "train"
+    operator: str | None = None
+    grade_timeout_s: Annotated[float, Field(gt=0)] = 30.0
+
+    @model_validator(mode="after")
+    def _consistent(self) -> SWETask:
+        both = set(self.fail_to_pass) & set(self.pass_to_pass)
+        if both:
+            raise ValueError(f"ids in fail_to_pass and in pass_to_pass: {sorted(both)[:3]}")
+        missing = [path for path in self.visible_tests if path not in self.files]
+        if missing:
+            raise ValueError(f"visible_tests names files that the repository lacks: {missing}")
+        return self
+
+    @property
+    def base_files(self) -> dict[str, bytes]:
+        """The base tree as bytes, for a sandbox."""
+        return {path: text.encode("utf-8", "surrogateescape") for path, text in self.files.items()}
+
+
+def read_tasks(path: Path) -> list[SWETask]:
+    """Reads a JSONL file of tasks.
+
+    Raises:
+        TaskError: the file is missing, a line does not parse (with its number), or an id comes twice.
+    """
+    if not path.is_file():
+        raise TaskError(f"no task file at {path}: give a JSONL file, one task a line")
+    tasks: list[SWETask] = []
+    seen: set[str] = set()
+    for number, line in _numbered_lines(path):
+        try:
+            task = SWETask.model_validate_json(line)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"]) or "line"
+            raise TaskError(f"{path}:{number}: {where}: {first['msg']}") from error
+        if task.task_id in seen:
+            raise TaskError(f"{path}:{number}: task id {task.task_id!r} comes twice")
+        seen.add(task.task_id)
+        tasks.append(task)
+    if not tasks:
+        raise TaskError(f"{path} holds no task")
+    return tasks
+
+
+def write_tasks(tasks: Iterable[SWETask], path: Path) -> None:
+    """Writes tasks as JSONL with sorted keys, so that equal sets give equal bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as out:
+        for task in tasks:
+            out.write(json.dumps(task.model_dump(mode="json"), sort_keys=True) + "\n")
+
+
+def _numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                yield number, line

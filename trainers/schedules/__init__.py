@@ -1,0 +1,1 @@
+"""Rollout schedules: pure state machines, importable without torch."""
