@@ -1,0 +1,93 @@
+"""The command line. It knows no command by itself: packages declare theirs as entry points.
+
+The group is ``agentic_gym.commands``; each entry point is a :class:`Command`. So nothing on a lower
+floor imports what is above it, and an installed package can add a command of its own.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.metadata
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from agentic_gym.errors import AgenticGymError, UserError
+
+GROUP = "agentic_gym.commands"
+EXIT_USER_ERROR = 2
+EXIT_OTHER_ERROR = 3
+EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command.
+
+    Attributes:
+        name: the word after ``agentic-gym``.
+        help: one line.
+        run: takes the remaining arguments and returns the exit status.
+    """
+
+    name: str
+    help: str
+    run: Callable[[list[str]], int]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit status.
+
+    0 is success, 2 an error that the user can fix, 3 any other error of ours, 130 an interrupt.
+    ``--debug`` before the command shows tracebacks.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = bool(arguments) and arguments[0] == "--debug"
+    if debug:
+        arguments = arguments[1:]
+    entries = {entry.name: entry for entry in importlib.metadata.entry_points(group=GROUP)}
+    if not arguments or arguments[0] in {"-h", "--help", "help"}:
+        print(_usage(entries))
+        return 0
+    if arguments[0] == "--version":
+        print(importlib.metadata.version("agentic-gym"))
+        return 0
+    name, rest = arguments[0], arguments[1:]
+    if name not in entries:
+        print(_unknown(name, list(entries)), file=sys.stderr)
+        return EXIT_USER_ERROR
+    try:
+        command: Command = entries[name].load()
+        return command.run(rest)
+    except BrokenPipeError:
+        # The reader went away (``| head``): nothing is wrong, and nothing may be written on exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except AgenticGymError as error:
+        if debug:
+            traceback.print_exc()
+        print(f"agentic-gym {name}: {type(error).__name__}: {error}", file=sys.stderr)
+        return EXIT_USER_ERROR if isinstance(error, UserError) else EXIT_OTHER_ERROR
+
+
+def _usage(entries: Mapping[str, importlib.metadata.EntryPoint]) -> str:
+    lines = ["usage: agentic-gym [--debug] COMMAND …", "", "commands:"]
+    for name in sorted(entries):
+        try:
+            text = entries[name].load().help
+        except Exception as error:  # one broken plugin must not hide the others
+            text = f"(cannot be loaded: {error})"
+        lines.append(f"  {name:<10} {text}")
+    lines += ["", "agentic-gym COMMAND --help tells more."]
+    return "\n".join(lines)
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return f"agentic-gym: no command {name!r}.{hint} Commands: {', '.join(sorted(known))}."
