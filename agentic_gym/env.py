@@ -1,0 +1,308 @@
+"""Environments in which an agent acts by calling tools.
+
+A :class:`ToolEnv` is a :class:`gymnasium.Env` whose actions and observations are text. A subclass
+writes ``start``, some ``@tool`` methods and ``reward``; this class parses messages, validates calls,
+answers each by its id, and keeps the bookkeeping of an episode. Environments are synchronous:
+concurrency is the rollout's work.
+
+Rejected: structured actions (a ``Dict`` space of calls). Half of what goes wrong with a language model's
+calls goes wrong before they are structured, and the answer to that belongs to the environment too.
+"""
+
+from __future__ import annotations
+
+import abc
+import difflib
+import functools
+import json
+import math
+import re
+from typing import Any
+
+import gymnasium
+
+from agentic_gym.errors import EnvContractError, ResetNeeded, ToolCallError, ToolDefinitionError
+from agentic_gym.spaces import UnicodeText
+from agentic_gym.tools import (
+    ToolSpec,
+    bind_arguments,
+    collect_tools,
+    format_action,
+    is_tool,
+    parse_action,
+)
+from agentic_gym.types import Outcome, ToolCall, ToolResult
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_MAX_NAME_CHARS = 64
+_MIN_RESULT_CHARS = 256
+
+
+class ToolEnv(gymnasium.Env[str, str], abc.ABC):
+    """Base class of tool environments.
+
+    Attributes:
+        system_prompt: first message of every episode; none if empty.
+        max_action_chars: longest message that is read.
+        max_observation_chars: longer observations keep their head and tail.
+        step_info: facts for ``info`` that a tool or ``reward`` may fill in; cleared before each step.
+
+    A whole environment::
+
+        class Guess(ToolEnv):
+            def start(self, options):
+                self.secret = int(self.np_random.integers(100))
+                self.hit = False
+                return "Guess a number below 100."
+
+            @tool
+            def guess(self, number: int) -> str:
+                '''Tries a number.'''
+                self.hit = number == self.secret
+                if self.hit:
+                    self.finish()
+                return "yes" if self.hit else "higher" if number < self.secret else "lower"
+
+            def reward(self):
+                return float(self.hit)
+    """
+
+    system_prompt: str = ""
+    max_action_chars: int = 2**22
+    max_observation_chars: int = 2**16
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (gymnasium's own attribute)
+
+    step_info: dict[str, Any]
+    _running = False
+    _finished = False
+    _declared: Outcome | None = None
+    _return = 0.0
+    _end: dict[str, Any] | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name, value in vars(cls).items():
+            if is_tool(value) and hasattr(ToolEnv, name):
+                raise ToolDefinitionError(
+                    f"{cls.__qualname__}.{name} cannot be a tool: ToolEnv.{name} has that name. "
+                    "Give the method another name"
+                )
+
+    @functools.cached_property
+    def action_space(self) -> UnicodeText:  # type: ignore[override]
+        """Every text; what cannot be read as calls gets an observation that says so."""
+        return UnicodeText(self.max_action_chars)
+
+    @functools.cached_property
+    def observation_space(self) -> UnicodeText:  # type: ignore[override]
+        """Text that can be encoded, of at most ``max_observation_chars``."""
+        return UnicodeText(self.max_observation_chars)
+
+    # What a subclass writes.
+
+    @abc.abstractmethod
+    def start(self, options: dict[str, Any]) -> str:
+        """Begins an episode and returns the first observation: the task.
+
+        All randomness comes from ``self.np_random``, so that a seed gives one episode.
+
+        Args:
+            options: as given to :meth:`reset`.
+        """
+
+    @abc.abstractmethod
+    def reward(self) -> float:
+        """Reward of the step that was just done; called once after every step, also after the last."""
+
+    def outcome(self) -> Outcome:
+        """How a terminated episode ended, where ``finish`` was not told: solved if the return is > 0."""
+        return Outcome.SOLVED if self._return > 0 else Outcome.FAILED
+
+    def conclude_truncated(self, reason: str) -> tuple[float, Outcome]:
+        """What a budget wrapper gets when it ends the episode: a last reward and the outcome.
+
+        Override it where unfinished work has a value, for instance to grade what is there.
+        """
+        return 0.0, Outcome.TRUNCATED
+
+    # What a tool calls.
+
+    def finish(self, outcome: Outcome | None = None) -> None:
+        """Ends the episode after this step; later calls of the same message are not run."""
+        self._finished = True
+        self._declared = outcome
+
+    # What an agent, a wrapper or a rollout calls.
+
+    @property
+    def tool_specs(self) -> dict[str, ToolSpec]:
+        """The tools by name."""
+        return collect_tools(self)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Begins an episode, whatever became of the one before.
+
+        Returns:
+            The task, and ``info`` with ``messages`` (system prompt and task) and ``tools`` (OpenAI form).
+
+        Raises:
+            ToolDefinitionError: the environment has no tool, or one without a schema.
+        """
+        super().reset(seed=seed)
+        specs = self.tool_specs
+        if not specs:
+            raise ToolDefinitionError(f"{type(self).__qualname__} has no @tool method")
+        self._running = self._finished = False
+        self._declared = self._end = None
+        self._return = 0.0
+        self.step_info = {}
+        observation = clip_text(self.start(dict(options or {})), self.max_observation_chars)
+        if self._finished:
+            raise EnvContractError("start() called finish(): only a tool may end the episode")
+        self._running = True
+        messages = [{"role": "user", "content": observation}]
+        if self.system_prompt:
+            messages.insert(0, {"role": "system", "content": self.system_prompt})
+        tools = [spec.to_openai() for spec in specs.values()]
+        return observation, {"messages": messages, "tools": tools, **self.step_info}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Runs every call of a message, in order, and answers each.
+
+        Returns:
+            Observation, reward, terminated, False, and ``info`` with ``results``, ``messages`` (to
+            append to the conversation), ``outcome`` at the end, and what is in ``step_info``.
+
+        Raises:
+            ResetNeeded: there is no running episode.
+            InfraError: a tool's machinery broke; the episode is over and has no outcome.
+        """
+        if not self._running:
+            raise ResetNeeded("No episode is running. Call reset() before step()")
+        self._running = False  # whatever a tool raises, only reset() leads on
+        self.step_info = {}
+        results = self._run(action)
+        reward = self._paid(self.reward())
+        if results:
+            messages = [_tool_message(result) for result in results]
+            observation = self._join(results)
+        else:
+            observation = clip_text(self._no_call(action), self.max_observation_chars)
+            messages = [{"role": "user", "content": observation}]
+        info = {"results": results, "messages": messages, **self.step_info}
+        if self._finished:
+            self._end = {"outcome": (self._declared or self.outcome()).value}
+            info |= self._end
+        self._running = not self._finished
+        return observation, reward, self._finished, False, info
+
+    def truncate(self, reason: str) -> tuple[float, dict[str, Any]]:
+        """Ends the running episode because a budget is spent; what budget wrappers call.
+
+        Idempotent: the last reward is paid once, and later calls (also after a normal end) return 0 and
+        the same facts.
+
+        Returns:
+            A reward to add to that of the last step, and ``outcome`` and ``truncation_reason``.
+
+        Raises:
+            ResetNeeded: there is no episode.
+        """
+        if self._end is not None:
+            return 0.0, dict(self._end)
+        if not self._running:
+            raise ResetNeeded("No episode is running. Call reset() before truncate()")
+        self._running = False
+        reward, outcome = self.conclude_truncated(reason)
+        self._end = {"outcome": outcome.value, "truncation_reason": reason}
+        return self._paid(reward), dict(self._end)
+
+    def _run(self, action: str) -> list[ToolResult]:
+        if not isinstance(action, str):
+            raise EnvContractError(f"An action is text, got {type(action).__name__}")
+        if len(action) > self.max_action_chars:
+            return []
+        calls = parse_action(action).calls
+        limit = max(_MIN_RESULT_CHARS, self.max_observation_chars // max(1, len(calls)) - 100)
+        return [self._answer(call, limit) for call in calls]
+
+    def _answer(self, call: ToolCall, limit: int) -> ToolResult:
+        name = call.name[:_MAX_NAME_CHARS]
+        try:
+            content, is_error = self._call(call), False
+        except ToolCallError as error:
+            content, is_error = f"Error: {error}", True
+        return ToolResult(call.call_id, name, clip_text(content, limit), is_error)
+
+    def _call(self, call: ToolCall) -> str:
+        if self._finished:
+            raise ToolCallError("The episode is over; this call was not run")
+        if call.error is not None or call.arguments is None:
+            raise ToolCallError(f"{call.error}. Expected:\n{self._example()}")
+        specs = self.tool_specs
+        if call.name not in specs:
+            close = difflib.get_close_matches(call.name[:_MAX_NAME_CHARS], specs, n=1)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            raise ToolCallError(
+                f"There is no tool {call.name[:_MAX_NAME_CHARS]!a}.{hint} Tools: {', '.join(specs)}"
+            )
+        method = getattr(self, call.name)
+        answer = method(**bind_arguments(method, call.arguments))
+        if isinstance(answer, str):
+            return answer
+        return "ok" if answer is None else json.dumps(answer, ensure_ascii=False, default=str)
+
+    def _paid(self, reward: float) -> float:
+        reward = float(reward)
+        if not math.isfinite(reward):
+            raise EnvContractError(f"{type(self).__qualname__}: the reward is {reward}")
+        self._return += reward
+        return reward
+
+    def _join(self, results: list[ToolResult]) -> str:
+        if len(results) == 1:
+            return clip_text(results[0].content, self.max_observation_chars)
+        parts = [f"[{result.call_id} {result.name}]\n{result.content}" for result in results]
+        return clip_text("\n".join(parts), self.max_observation_chars)
+
+    def _no_call(self, action: str) -> str:
+        if len(action) > self.max_action_chars:
+            why = f"has {len(action):,} characters; at most {self.max_action_chars:,} are read"
+        else:
+            why = "has no tool call (text outside of <tool_call> and inside <think> is not run)"
+        tools = "\n".join(f"- {spec.signature}" for spec in self.tool_specs.values())
+        return (
+            f"Error: Your message {why}. Nothing was done. Expected:\n{self._example()}\n"
+            f"Tools:\n{tools}"
+        )
+
+    def _example(self) -> str:
+        spec = next(iter(self.tool_specs.values()))
+        required = spec.parameters.get("required", ())
+        return format_action([(spec.name, dict.fromkeys(required, "..."))])
+
+
+def clip_text(text: str, limit: int) -> str:
+    """Text that can be encoded and is at most ``limit`` long: head and tail with a count between.
+
+    Lone surrogates become U+FFFD, since no tokenizer takes them.
+    """
+    text = _SURROGATE.sub("\ufffd", text)
+    if len(text) <= limit:
+        return text
+    note = f"\n[... {len(text) - limit:,} or more characters left out ...]\n"
+    keep = limit - len(note)
+    if keep <= 0:
+        return text[:limit]
+    return text[: keep - keep // 2] + note + text[len(text) - keep // 2 :]
+
+
+def _tool_message(result: ToolResult) -> dict[str, Any]:
+    return {
+        "role": "tool",
+        "tool_call_id": result.call_id,
+        "name": result.name or "unknown",
+        "content": result.content,
+    }

@@ -1,0 +1,250 @@
+"""Ids for environments, on gymnasium's own registry.
+
+``register`` and ``make`` are gymnasium's, with budgets (``max_turns`` …) as options, ids that must be
+``namespace/name-vN``, and errors that say what was probably meant. What is registered here can be made
+with :func:`gymnasium.make` and :func:`gymnasium.make_vec`, and the other way round.
+
+An installed package brings its environments through the entry point group ``agentic_gym.envs``: ::
+
+    [project.entry-points."agentic_gym.envs"]
+    "me/thing-v0" = "me_envs.thing:Thing"     # an id: known at once, imported when it is made
+    me = "me_envs"                            # a module, or a callable: imported (called) at need
+
+Importing this module makes the first kind known to gymnasium and imports none of them.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import importlib
+import importlib.metadata
+import inspect
+import re
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec, WrapperSpec, load_env_creator
+
+from agentic_gym.errors import RegistrationError
+
+GROUP = "agentic_gym.envs"
+_WRAPPERS = "agentic_gym.wrappers:"
+_ID = re.compile(r"[\w.-]+/[\w.-]+-v\d+")
+
+EntryPoint = str | Callable[..., gymnasium.Env[Any, Any]]
+
+# Option of register and make -> (wrapper, its argument), from the innermost to the outermost wrapper:
+# budgets outside of the reminder, so that they count it.
+_OPTIONS = {
+    "goal_reminder_turns": ("GoalReminder", "every_turns"),
+    "goal_reminder_tokens": ("GoalReminder", "every_tokens"),
+    "max_turns": ("TurnLimit", "max_turns"),
+    "max_tokens": ("TokenBudget", "max_tokens"),
+    "max_seconds": ("TimeLimit", "seconds"),
+}
+_COUNTING = {"goal_reminder_tokens", "max_tokens"}
+
+_known: set[str] = set()
+_pending: list[importlib.metadata.EntryPoint] = []
+
+
+def register(
+    id: str, entry_point: EntryPoint, *, nondeterministic: bool = False, **kwargs: Any
+) -> None:
+    """Gives an environment an id.
+
+    Registering the same entry point again (a notebook cell that runs twice) replaces it.
+
+    Args:
+        id: ``namespace/name-vN``, for instance ``me/thing-v0``.
+        entry_point: the class or a function that makes one, or ``"module:name"``, imported when needed.
+        nondeterministic: the same seed and actions may lead to different episodes.
+        **kwargs: defaults for :func:`make`: budgets, and arguments of the environment.
+
+    Raises:
+        RegistrationError: the id is malformed, or taken by another environment.
+    """
+    if not _ID.fullmatch(id):
+        raise RegistrationError(
+            f"{id!r} is not an id: expected namespace/name-vN, for instance "
+            f"'me/{re.sub(r'[^A-Za-z0-9_.-]', '-', id.split('/')[-1]) or 'thing'}-v0'"
+        )
+    taken = gymnasium.registry.pop(id, None)
+    if taken is not None and _name(taken.entry_point) != _name(entry_point):
+        gymnasium.registry[id] = taken
+        raise RegistrationError(
+            f"{id} is taken by {_name(taken.entry_point)}. Choose another name or the next version"
+        )
+    options = {key: kwargs.pop(key) for key in list(kwargs) if key in _option_names()}
+    try:
+        gymnasium.register(
+            id,
+            entry_point,
+            nondeterministic=nondeterministic,
+            order_enforce=False,  # ToolEnv enforces the order, with its own error
+            additional_wrappers=_wrapper_specs(options),
+            kwargs=kwargs,
+        )
+    except gymnasium.error.RegistrationError as error:
+        raise RegistrationError(str(error)) from error
+    _known.add(id)
+
+
+def make(id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
+    """Makes an environment.
+
+    Args:
+        id: as registered; ``"module:namespace/name-vN"`` imports the module first.
+        **kwargs: budgets, and arguments of the environment: ``max_turns``, ``max_tokens`` (with
+            ``count_tokens``, a function from text to a number), ``max_seconds``,
+            ``goal_reminder_turns``, ``goal_reminder_tokens``; None switches a registered one off.
+
+    Raises:
+        RegistrationError: the id is unknown or its code cannot be imported, or an argument is unknown.
+    """
+    spec = copy.deepcopy(find_spec(id))
+    options = {key: kwargs.pop(key) for key in list(kwargs) if key in _option_names()}
+    ours = [w for w in spec.additional_wrappers if w.entry_point.startswith(_WRAPPERS)]
+    others = [w for w in spec.additional_wrappers if w not in ours]
+    spec.additional_wrappers = (*others, *_wrapper_specs(_read_options(ours) | options))
+    _check_arguments(spec, kwargs)
+    return gymnasium.make(spec, **kwargs)
+
+
+def find_spec(id: str) -> EnvSpec:
+    """The registered description of an environment. Raises as :func:`make`."""
+    module, _, name = id.rpartition(":")
+    if module:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise RegistrationError(f"{id}: cannot import {module!r}: {error}") from error
+    if name not in gymnasium.registry:
+        load_plugins()
+    if name not in gymnasium.registry:
+        close = difflib.get_close_matches(name, gymnasium.registry, n=1)
+        hint = (
+            f"Did you mean {close[0]}?" if close else f"Known: {', '.join(sorted(_known)) or '-'}."
+        )
+        raise RegistrationError(
+            f"There is no environment {name!r}. {hint} If another package registers it, "
+            f"import that package first, or write 'package:{name}'"
+        )
+    return gymnasium.registry[name]
+
+
+def registered() -> dict[str, EnvSpec]:
+    """Every environment registered through this module or by a plugin, sorted by id."""
+    load_plugins()
+    return {id: gymnasium.registry[id] for id in sorted(_known) if id in gymnasium.registry}
+
+
+def load_plugins() -> None:
+    """Imports the plugins that are modules or callables. A broken one is a warning that names it."""
+    while _pending:
+        entry_point = _pending.pop(0)
+        try:
+            loaded = entry_point.load()
+            if callable(loaded):
+                loaded()
+        except Exception as error:
+            _warn(entry_point, error)
+
+
+def _declare_plugins(entry_points: Iterable[importlib.metadata.EntryPoint]) -> None:
+    """Registers the plugins that are named as an id; keeps the others for :func:`load_plugins`."""
+    for entry_point in entry_points:
+        if "/" not in entry_point.name:
+            _pending.append(entry_point)
+        elif entry_point.name not in _known:
+            try:
+                register(entry_point.name, entry_point.value)
+            except RegistrationError as error:
+                _warn(entry_point, error)
+
+
+def _warn(entry_point: importlib.metadata.EntryPoint, error: Exception) -> None:
+    owner = entry_point.dist.name if entry_point.dist else "an unknown distribution"
+    warnings.warn(
+        f"The environments of {owner} are not available: entry point {entry_point.name!r} "
+        f"({entry_point.value}) failed with {type(error).__name__}: {error}",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+
+
+def _wrapper_specs(options: dict[str, Any]) -> tuple[WrapperSpec, ...]:
+    count = options.get("count_tokens")
+    arguments: dict[str, dict[str, Any]] = {}
+    for option, (wrapper, argument) in _OPTIONS.items():
+        if options.get(option) is None:
+            continue
+        arguments.setdefault(wrapper, {})[argument] = options[option]
+        if option in _COUNTING:
+            if count is None:
+                raise RegistrationError(
+                    f"{option} needs count_tokens: a function from text to a number of tokens, "
+                    "for instance lambda text: len(tokenizer.encode(text))"
+                )
+            arguments[wrapper]["count"] = count
+    return tuple(
+        WrapperSpec(name=name, entry_point=f"{_WRAPPERS}{name}", kwargs=kwargs)
+        for name, kwargs in arguments.items()
+    )
+
+
+def _read_options(specs: Iterable[WrapperSpec]) -> dict[str, Any]:
+    """The inverse of :func:`_wrapper_specs`."""
+    found = {spec.name: spec.kwargs or {} for spec in specs}
+    options = {
+        option: found[wrapper][argument]
+        for option, (wrapper, argument) in _OPTIONS.items()
+        if argument in found.get(wrapper, ())
+    }
+    counts = [kwargs["count"] for kwargs in found.values() if "count" in kwargs]
+    return options | ({"count_tokens": counts[0]} if counts else {})
+
+
+def _check_arguments(spec: EnvSpec, kwargs: dict[str, Any]) -> None:
+    """Refuses arguments that the environment does not take, before gymnasium makes a TypeError."""
+    try:
+        creator = (
+            load_env_creator(spec.entry_point)
+            if isinstance(spec.entry_point, str)
+            else spec.entry_point
+        )
+    except (ImportError, AttributeError) as error:
+        raise RegistrationError(
+            f"{spec.id}: cannot import {spec.entry_point!r}: {error}"
+        ) from error
+    if creator is None:
+        raise RegistrationError(f"{spec.id} has no entry point for single environments")
+    parameters = inspect.signature(creator).parameters
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        return
+    expected = [*parameters, *sorted(_option_names())]
+    for key in kwargs:
+        if key not in parameters:
+            close = difflib.get_close_matches(key, expected, n=1)
+            hint = f"Did you mean {close[0]}?" if close else f"It takes {', '.join(expected)}."
+            raise RegistrationError(f"{spec.id} takes no argument {key!r}. {hint}")
+
+
+def _option_names() -> set[str]:
+    return {*_OPTIONS, "count_tokens"}
+
+
+def _name(entry_point: Any) -> str:
+    if isinstance(entry_point, str):
+        return entry_point
+    return (
+        f"{entry_point.__module__}:{entry_point.__qualname__}"
+        if hasattr(entry_point, "__qualname__")
+        else repr(entry_point)
+    )
+
+
+_declare_plugins(importlib.metadata.entry_points(group=GROUP))
