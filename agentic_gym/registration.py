@@ -4,13 +4,16 @@
 ``namespace/name-vN``, and errors that say what was probably meant. What is registered here can be made
 with :func:`gymnasium.make` and :func:`gymnasium.make_vec`, and the other way round.
 
-An installed package brings its environments through the entry point group ``agentic_gym.envs``: ::
+An installed package brings its environments through the entry point group ``agentic_gym.envs``. Named
+by an id, they are known at once and imported when they are made; under another name, the module is
+imported (a function called) when an unknown id is asked for, and registers what it likes: ::
 
     [project.entry-points."agentic_gym.envs"]
-    "me/thing-v0" = "me_envs.thing:Thing"     # an id: known at once, imported when it is made
-    me = "me_envs"                            # a module, or a callable: imported (called) at need
+    "me/thing-v0" = "me_envs.thing:Thing"     # the class, or a function that makes one
+    "me/other-v0" = "me_envs.other"           # a module whose import registers that id
+    me = "me_envs"
 
-Importing this module makes the first kind known to gymnasium and imports none of them.
+Importing this module makes the ids known to gymnasium, and imports none of the plugins.
 """
 
 from __future__ import annotations
@@ -73,7 +76,8 @@ def register(
             f"'me/{re.sub(r'[^A-Za-z0-9_.-]', '-', id.split('/')[-1]) or 'thing'}-v0'"
         )
     taken = gymnasium.registry.pop(id, None)
-    if taken is not None and _name(taken.entry_point) != _name(entry_point):
+    declared = taken is not None and isinstance(taken.entry_point, _Declared)
+    if taken is not None and not declared and _name(taken.entry_point) != _name(entry_point):
         gymnasium.registry[id] = taken
         raise RegistrationError(
             f"{id} is taken by {_name(taken.entry_point)}. Choose another name or the next version"
@@ -133,7 +137,8 @@ def find_spec(id: str) -> EnvSpec:
             f"There is no environment {name!r}. {hint} If another package registers it, "
             f"import that package first, or write 'package:{name}'"
         )
-    return gymnasium.registry[name]
+    spec = gymnasium.registry[name]
+    return spec.entry_point.load() if isinstance(spec.entry_point, _Declared) else spec
 
 
 def registered() -> dict[str, EnvSpec]:
@@ -154,14 +159,44 @@ def load_plugins() -> None:
             _warn(entry_point, error)
 
 
+class _Declared:
+    """Stands in gymnasium's registry for an id that a plugin's module registers once it is imported."""
+
+    def __init__(self, id: str, module: str) -> None:
+        self._id, self._module = id, module
+
+    def load(self) -> EnvSpec:
+        try:
+            importlib.import_module(self._module)
+        except ImportError as error:
+            raise RegistrationError(
+                f"{self._id}: cannot import {self._module!r}: {error}"
+            ) from error
+        spec = gymnasium.registry[self._id]
+        if isinstance(spec.entry_point, _Declared):
+            raise RegistrationError(
+                f"{self._id}: the module {self._module!r} does not register it. "
+                f"Call agentic_gym.register({self._id!r}, ...) there"
+            )
+        return spec
+
+    def __call__(self, **kwargs: Any) -> gymnasium.Env[Any, Any]:
+        return gymnasium.make(self.load(), **kwargs)
+
+
 def _declare_plugins(entry_points: Iterable[importlib.metadata.EntryPoint]) -> None:
-    """Registers the plugins that are named as an id; keeps the others for :func:`load_plugins`."""
+    """Registers the plugins that are named by an id; keeps the others for :func:`load_plugins`."""
     for entry_point in entry_points:
         if "/" not in entry_point.name:
             _pending.append(entry_point)
         elif entry_point.name not in _known:
+            value = (
+                entry_point.value
+                if entry_point.attr
+                else _Declared(entry_point.name, entry_point.module)
+            )
             try:
-                register(entry_point.name, entry_point.value)
+                register(entry_point.name, value)
             except RegistrationError as error:
                 _warn(entry_point, error)
 
