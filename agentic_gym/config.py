@@ -1,0 +1,293 @@
+"""Configuration: strict pydantic classes, filled from a YAML file, from flags, or from both.
+
+A key that nothing knows is refused with the nearest known one; a key that nothing would read in this
+combination (:class:`ReadWhen`) is refused too, because a silent option is a wrong experiment. What
+:func:`dump_config` writes is complete, and loading it gives the same configuration again.
+
+YAML is read by the 1.2 rules: ``1e-4`` is a number, ``no`` and ``12:30`` are text. PyYAML's own
+rules (1.1) read them as text, a boolean and 750. Rejected: OmegaConf and Hydra (a second type system,
+interpolation, and unknown keys pass unless each class forbids them).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import io
+import itertools
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TypeVar, get_args
+
+import pydantic
+import tyro
+import yaml
+
+from agentic_gym.errors import ConfigError
+
+C = TypeVar("C", bound="StrictConfig")
+
+
+@dataclass(frozen=True)
+class ReadWhen:
+    """Marks a key that is read only when another key of the same class has one of some values.
+
+    For instance ``max_staleness: Annotated[int, ReadWhen("kind", ("async",))] = 3`` refuses a
+    ``max_staleness`` other than 3 while ``kind`` is ``"sync"``.
+    """
+
+    key: str
+    values: tuple[Any, ...]
+
+
+class StrictConfig(pydantic.BaseModel):
+    """Base of every configuration class: frozen, with no unknown and no unread keys."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    def __init__(self, **values: Any) -> None:
+        """Fills the fields.
+
+        Raises:
+            ConfigError: a key is unknown or unread here, or a value is wrong.
+        """
+        with _explained(type(self)):
+            super().__init__(**values)
+
+    @pydantic.model_validator(mode="after")
+    def _refuse_unread(self) -> Self:
+        for name, info in type(self).model_fields.items():
+            for mark in info.metadata:
+                if not isinstance(mark, ReadWhen) or getattr(self, mark.key) in mark.values:
+                    continue
+                if getattr(self, name) != info.get_default(call_default_factory=True):
+                    raise ValueError(
+                        f"{name} is read only when {mark.key} is "
+                        f"{' or '.join(map(repr, mark.values))}, and {mark.key} is "
+                        f"{getattr(self, mark.key)!r}: remove {name}, or set {mark.key}"
+                    )
+        return self
+
+
+def parse_flags(
+    cls: type[C], argv: Sequence[str], *, prog: str | None = None, default: C | None = None
+) -> C:
+    """Fills a configuration from command-line flags.
+
+    Args:
+        cls: what to fill; nested classes become dotted flags (``--ppo.clip 0.2``).
+        argv: the flags; ``--help`` prints every one and exits.
+        prog: the command's name in the help.
+        default: what holds where no flag is given; otherwise the class's own defaults.
+
+    Raises:
+        ConfigError: a flag is unknown, unread, missing, or has a wrong value.
+    """
+    said = io.StringIO()
+    arguments = list(argv)
+    wants_help = any(word in {"-h", "--help"} for word in arguments)
+    # tyro prints its complaint and exits; a library raises, so what it printed becomes the message.
+    quiet = contextlib.nullcontext() if wants_help else contextlib.redirect_stderr(said)
+    fallback = tyro.MISSING_NONPROP if default is None else default
+    try:
+        with quiet, _explained(cls):
+            config: C
+            config, unknown = tyro.cli(
+                cls, args=arguments, prog=prog, default=fallback, return_unknown_args=True
+            )
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise ConfigError(_unboxed(said.getvalue())) from None
+    if unknown:
+        flags = [f"--{key.replace('_', '-')}" for key in _keys(cls)]
+        word = unknown[0].split("=")[0].replace("_", "-")
+        raise ConfigError(
+            f"unknown flag {unknown[0]!r}.{_hint(word, flags)} --help lists all flags."
+        )
+    return config
+
+
+def load_config(
+    cls: type[C],
+    argv: Sequence[str] = (),
+    yaml_path: str | os.PathLike[str] | None = None,
+    *,
+    prog: str | None = None,
+) -> C:
+    """Fills a configuration from a YAML file, then from flags, which win.
+
+    Args:
+        cls: what to fill.
+        argv: flags; ``--config FILE`` among them names the file.
+        yaml_path: the file, unless ``--config`` names one.
+        prog: the command's name in the help.
+
+    Raises:
+        ConfigError: the file cannot be read, or a key, flag or value is wrong.
+    """
+    flag, rest = _take_config_flag(argv)
+    path = yaml_path if flag is None else flag
+    default = None if path is None else read_yaml(cls, path)
+    return parse_flags(cls, rest, prog=prog, default=default)
+
+
+def read_yaml(cls: type[C], path: str | os.PathLike[str]) -> C:
+    """Fills a configuration from a YAML file alone.
+
+    Raises:
+        ConfigError: the file cannot be read, or a key or value is wrong.
+    """
+    try:
+        data = yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read as YAML: {error}") from error
+    if data is None:
+        data = {}
+    if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
+        raise ConfigError(f"{path} must hold keys and values, not {str(data)[:80]!r}")
+    try:
+        return cls(**data)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def dump_config(config: StrictConfig, path: str | os.PathLike[str]) -> None:
+    """Writes a configuration, complete, whole or not at all.
+
+    Raises:
+        ConfigError: reading it back would not give the same configuration.
+    """
+    target = Path(path)
+    text = yaml.dump(
+        config.model_dump(mode="json"), Dumper=_Dumper, sort_keys=False, allow_unicode=True
+    )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+    partial.write_text(text, encoding="utf-8")
+    again = read_yaml(type(config), partial)
+    if repr(again) != repr(config):  # by repr: NaN differs from itself
+        partial.unlink()
+        raise ConfigError(f"{config!r} changes when written to YAML and read again: {again!r}")
+    partial.replace(target)
+
+
+def _take_config_flag(argv: Sequence[str]) -> tuple[str | None, list[str]]:
+    path: str | None = None
+    rest: list[str] = []
+    words = iter(argv)
+    for word in words:
+        if word != "--config" and not word.startswith("--config="):
+            rest.append(word)
+            continue
+        value = word.partition("=")[2] or next(words, "")
+        if not value or value.startswith("--"):
+            raise ConfigError("--config needs a file: --config run.yaml")
+        if path is not None:
+            raise ConfigError(f"--config is given twice ({path}, {value}): give one file")
+        path = value
+    return path, rest
+
+
+@contextlib.contextmanager
+def _explained(cls: type[pydantic.BaseModel]) -> Iterator[None]:
+    try:
+        yield
+    except pydantic.ValidationError as error:
+        raise ConfigError(
+            f"{cls.__name__}: " + "; ".join(_explain(cls, details) for details in error.errors())
+        ) from None
+
+
+def _explain(cls: type[pydantic.BaseModel], details: Any) -> str:
+    # A nested configuration explains itself; its words arrive here as a value error.
+    path = ".".join(str(part) for part in details["loc"])
+    if details["type"] == "extra_forbidden":
+        known = sorted(cls.model_fields)
+        return f"unknown key {path!r}.{_hint(path, known)} Known: {', '.join(known)}"
+    if details["type"] == "missing":
+        return f"{path!r} is needed and has no default"
+    if details["type"] == "value_error":
+        return ": ".join(filter(None, [path, str(details["ctx"]["error"])]))
+    return f"{path} = {details['input']!r:.80}: {details['msg']}"
+
+
+def _models_of(annotation: Any) -> Iterator[type[pydantic.BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models_of(argument)
+
+
+def _keys(cls: type[pydantic.BaseModel], prefix: str = "") -> Iterator[str]:
+    for name, info in cls.model_fields.items():
+        inner = list(_models_of(info.annotation))
+        if not inner:
+            yield prefix + name
+        for model in inner:
+            yield from _keys(model, f"{prefix}{name}.")
+
+
+def _hint(word: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1)
+    if not close:  # the last part of a nested key, given without its parents
+        bare = word.lstrip("-")
+        close = [key for key in known if key.rpartition(".")[2] == bare]
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def _unboxed(text: str) -> str:
+    """What tyro says, in one line, without its frame and its pointer to ``--help``."""
+    lines = [re.sub(r"^\W*[│╭╰]\s*|\s*[│╮╯]\W*$", "", line) for line in text.splitlines()]
+    words = [re.sub("─+", "", line).strip() for line in lines]
+    kept = itertools.takewhile(lambda word: not word.startswith("For full helptext"), words)
+    title, *rest = [word for word in kept if word] or ["The flags cannot be read"]
+    return f"{title}: {' '.join(rest)}"
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.2's core schema, and no key twice."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key.value!r} occurs twice", key.start_mark
+                )
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes text exactly where :class:`_Loader` would read something else."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
+
+
+for _tag, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", "~nN\0"),
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789"),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
+    ("float", r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", "-+."),
+):
+    for _class in (_Loader, _Dumper):
+        _class.add_implicit_resolver(
+            f"tag:yaml.org,2002:{_tag}",
+            re.compile(f"^(?:{_pattern})$"),
+            [c if c != "\0" else "" for c in _first],
+        )
+
+
+def _construct_int(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+    text = loader.construct_scalar(node)
+    return int(text, 0) if text[:2] in {"0o", "0x"} else int(text)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)

@@ -1,0 +1,212 @@
+"""Configuration from files and flags: strict, lossless, explained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+
+from agentic_gym.config import (
+    ReadWhen,
+    StrictConfig,
+    dump_config,
+    load_config,
+    parse_flags,
+    read_yaml,
+)
+from agentic_gym.errors import ConfigError
+
+
+class Optimiser(StrictConfig):
+    """How to step."""
+
+    learning_rate: float = 1e-4
+    """Step size."""
+    betas: tuple[float, float] = (0.9, 0.95)
+
+
+class Run(StrictConfig):
+    """A run."""
+
+    name: str = "first"
+    """What to call it."""
+    num_updates: int = 3
+    schedule: Literal["sync", "async"] = "sync"
+    max_staleness: Annotated[int, ReadWhen("schedule", ("async",))] = 2
+    tags: tuple[str, ...] = ()
+    model: Path | None = None
+    resume: bool = False
+    optimiser: Optimiser = Optimiser()
+
+
+class Needy(StrictConfig):
+    path: str
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "run.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_flags_fill_nested_keys() -> None:
+    config = load_config(
+        Run, ["--optimiser.learning-rate", "3e-4", "--tags", "a", "b", "--resume", "--name", "x"]
+    )
+    assert config == Run(
+        name="x", tags=("a", "b"), resume=True, optimiser=Optimiser(learning_rate=3e-4)
+    )
+
+
+def test_flags_override_the_file_and_leave_the_rest(tmp_path: Path) -> None:
+    path = write(tmp_path, "name: file\nnum_updates: 7\noptimiser: {learning_rate: 1e-2}\n")
+    config = load_config(Run, ["--config", str(path), "--num-updates", "9"])
+    assert (config.name, config.num_updates, config.optimiser.learning_rate) == ("file", 9, 0.01)
+    assert load_config(Run, [f"--config={path}"]).num_updates == 7
+    assert load_config(Run, [], path).name == "file"
+
+
+def test_config_flag_wins_over_the_default_file(tmp_path: Path) -> None:
+    path = write(tmp_path, "name: named\n")
+    assert load_config(Run, ["--config", str(path)], tmp_path / "missing.yaml").name == "named"
+
+
+@pytest.mark.parametrize("argv", [["--config"], ["--config", "--name"], ["--config="]])
+def test_config_flag_needs_a_file(argv: list[str]) -> None:
+    with pytest.raises(ConfigError, match="needs a file"):
+        load_config(Run, argv)
+
+
+def test_config_flag_given_twice_is_refused() -> None:
+    with pytest.raises(ConfigError, match="twice"):
+        load_config(Run, ["--config", "a.yaml", "--config", "b.yaml"])
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--num-update", "3"], "unknown flag '--num-update'. Did you mean '--num-updates'?"),
+        (["--num_update=3"], "Did you mean '--num-updates'?"),
+        (["--learning-rate", "3"], "Did you mean '--optimiser.learning-rate'?"),
+        (["surplus"], "unknown flag 'surplus'"),
+        (["--num-updates", "2.5"], "num-updates"),
+        (["--schedule", "asynk"], "schedule"),
+        (["--max-staleness", "5"], "max_staleness is read only when schedule is 'async'"),
+    ],
+)
+def test_wrong_flags_are_explained(argv: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_flags(Run, argv)
+    assert message in str(caught.value)
+    assert "│" not in str(caught.value)
+
+
+def test_a_missing_flag_is_named() -> None:
+    with pytest.raises(ConfigError, match="--path"):
+        parse_flags(Needy, [])
+    assert parse_flags(Needy, ["--path", "x"]).path == "x"
+
+
+def test_help_lists_flags_and_exits(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse_flags(Run, ["--help"], prog="agentic-gym train")
+    assert not caught.value.code
+    text = capsys.readouterr().out
+    assert "agentic-gym train" in text
+    assert "--optimiser.learning-rate" in text
+    assert "Step size." in text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("num_update: 3", "unknown key 'num_update'. Did you mean 'num_updates'?"),
+        ("optimiser: {learning_rat: 1}", "Did you mean 'learning_rate'?"),
+        ("num_updates: many", "num_updates = 'many'"),
+        ("max_staleness: 9", "read only when schedule"),
+        ("name: a\nname: b", "occurs twice"),
+        ("[1, 2]", "must hold keys and values"),
+        ("1: 2", "must hold keys and values"),
+        ("name: [", "cannot be read as YAML"),
+        ("tags: !!python/object/apply:os.getcwd []", "cannot be read as YAML"),
+    ],
+)
+def test_wrong_files_are_explained(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_yaml(Run, write(tmp_path, text))
+    assert message in str(caught.value)
+    assert "run.yaml" in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere\.yaml"):
+        read_yaml(Run, tmp_path / "nowhere.yaml")
+
+
+def test_an_empty_file_is_the_defaults(tmp_path: Path) -> None:
+    assert read_yaml(Run, write(tmp_path, "# nothing\n")) == Run()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1e-4", 1e-4), ("1E5", 1e5), ("1.", 1.0), (".5", 0.5), ("-3", -3.0), (".inf", float("inf"))],
+)
+def test_numbers_are_read_as_numbers(tmp_path: Path, text: str, value: float) -> None:
+    path = write(tmp_path, f"learning_rate: {text}\n")
+    assert read_yaml(Optimiser, path).learning_rate == value
+
+
+@pytest.mark.parametrize("text", ["no", "on", "12:30", "2024-01-01", "1_000", "0b1", "=", "<<"])
+def test_text_that_other_yaml_readers_change_stays_text(tmp_path: Path, text: str) -> None:
+    assert read_yaml(Run, write(tmp_path, f"name: {text}\n")).name == text
+
+
+@pytest.mark.parametrize(("text", "value"), [("010", 10), ("0x10", 16), ("0o10", 8)])
+def test_whole_numbers_follow_yaml_1_2(tmp_path: Path, text: str, value: int) -> None:
+    assert read_yaml(Run, write(tmp_path, f"num_updates: {text}\n")).num_updates == value
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["1e-4", "no", "true", "null", "", "~", "0x1", "007", " x ", "a\nb: c", "é\u2028\x07", "12:30"],
+)
+def test_dump_and_load_give_the_same_text(tmp_path: Path, name: str) -> None:
+    config = Run(name=name, tags=(name,), model=Path("m"))
+    dump_config(config, tmp_path / "run.yaml")
+    assert read_yaml(Run, tmp_path / "run.yaml") == config
+
+
+@pytest.mark.parametrize("value", [1e-4, 1e300, 1e16, 5e-324, 0.1 + 0.2, float("inf"), -0.0])
+def test_dump_and_load_give_the_same_number(tmp_path: Path, value: float) -> None:
+    dump_config(Optimiser(learning_rate=value), tmp_path / "run.yaml")
+    assert repr(read_yaml(Optimiser, tmp_path / "run.yaml").learning_rate) == repr(value)
+
+
+def test_dump_is_complete_and_leaves_nothing_beside(tmp_path: Path) -> None:
+    dump_config(Run(), tmp_path / "new" / "run.yaml")
+    text = (tmp_path / "new" / "run.yaml").read_text()
+    assert [key for key in Run.model_fields if f"{key}:" not in text] == []
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["run.yaml"]
+
+
+def test_dump_refuses_what_would_not_come_back(tmp_path: Path) -> None:
+    class Odd(StrictConfig):
+        value: object = (1, 2)  # YAML knows lists alone
+
+    with pytest.raises(ConfigError, match="changes when written"):
+        dump_config(Odd(), tmp_path / "run.yaml")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_configuration_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        Run().name = "other"  # type: ignore[misc]
+
+
+def test_a_wrong_default_is_found() -> None:
+    class Wrong(StrictConfig):
+        count: int = "many"  # type: ignore[assignment]
+
+    with pytest.raises(ConfigError, match="count"):
+        Wrong()
