@@ -35,6 +35,7 @@ from agentic_gym.types import Outcome, ToolCall, ToolResult
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_NAME_CHARS = 64
+_HEADER_CHARS = 100
 _MIN_RESULT_CHARS = 256
 
 
@@ -225,7 +226,9 @@ class ToolEnv(gymnasium.Env[str, str], abc.ABC):
         if len(action) > self.max_action_chars:
             return []
         calls = parse_action(action).calls
-        limit = max(_MIN_RESULT_CHARS, self.max_observation_chars // max(1, len(calls)) - 100)
+        limit = self.max_observation_chars
+        if len(calls) > 1:
+            limit = max(_MIN_RESULT_CHARS, limit // len(calls) - _HEADER_CHARS)
         return [self._answer(call, limit) for call in calls]
 
     def _answer(self, call: ToolCall, limit: int) -> ToolResult:

@@ -111,8 +111,8 @@ def make(id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
     """
     spec = copy.deepcopy(find_spec(id))
     options = {key: kwargs.pop(key) for key in list(kwargs) if key in _option_names()}
-    ours = [w for w in spec.additional_wrappers if w.entry_point.startswith(_WRAPPERS)]
-    others = [w for w in spec.additional_wrappers if w not in ours]
+    ours = [wrapper for wrapper in spec.additional_wrappers if _is_ours(wrapper)]
+    others = [wrapper for wrapper in spec.additional_wrappers if not _is_ours(wrapper)]
     spec.additional_wrappers = (*others, *_wrapper_specs(_read_options(ours) | options))
     _check_arguments(spec, kwargs)
     return gymnasium.make(spec, **kwargs)
@@ -145,6 +145,13 @@ def registered() -> dict[str, EnvSpec]:
     """Every environment registered through this module or by a plugin, sorted by id."""
     load_plugins()
     return {id: gymnasium.registry[id] for id in sorted(_known) if id in gymnasium.registry}
+
+
+def describe(spec: EnvSpec) -> dict[str, Any]:
+    """An environment in words: its entry point, and the options that it was registered with."""
+    options = _read_options(w for w in spec.additional_wrappers if _is_ours(w))
+    shown = {key: _name(value) if callable(value) else value for key, value in options.items()}
+    return {"entry_point": _name(spec.entry_point), "options": shown}
 
 
 def load_plugins() -> None:
@@ -182,6 +189,9 @@ class _Declared:
 
     def __call__(self, **kwargs: Any) -> gymnasium.Env[Any, Any]:
         return gymnasium.make(self.load(), **kwargs)
+
+    def __repr__(self) -> str:
+        return self._module
 
 
 def _declare_plugins(entry_points: Iterable[importlib.metadata.EntryPoint]) -> None:
@@ -270,6 +280,10 @@ def _check_arguments(spec: EnvSpec, kwargs: dict[str, Any]) -> None:
 
 def _option_names() -> set[str]:
     return {*_OPTIONS, "count_tokens"}
+
+
+def _is_ours(wrapper: WrapperSpec) -> bool:
+    return wrapper.entry_point.startswith(_WRAPPERS)
 
 
 def _name(entry_point: Any) -> str:
