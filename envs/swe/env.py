@@ -1,0 +1,399 @@
+"""The software-engineering environment: a repository with something wrong, tools, and hidden tests.
+
+One instance keeps one living sandbox and resets it between episodes. Files and commands are
+:mod:`~agentic_gym.envs.swe.workspace`, text edits :mod:`~agentic_gym.envs.swe.editing`, what the agent
+reads :mod:`~agentic_gym.envs.swe.observations`, the verdict :mod:`~agentic_gym.envs.swe.grading`; here
+they are joined.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from agentic_gym.env import ToolEnv, clip_text
+from agentic_gym.envs.swe.editing import Edit, encode, number_lines, replace_lines, replace_text
+from agentic_gym.envs.swe.grading import Grade, Grader
+from agentic_gym.envs.swe.observations import (
+    describe_exec,
+    first_observation,
+    passed_fraction,
+    summarise_tests,
+)
+from agentic_gym.envs.swe.task import SWETask
+from agentic_gym.envs.swe.workspace import Workspace, plain, relative
+from agentic_gym.errors import ConfigError, ResetNeeded, TaskError, ToolCallError
+from agentic_gym.rewards.outcome import (
+    RewardConfig,
+    outcome_reward,
+    progress_reward,
+    turn_reward,
+)
+from agentic_gym.sandbox.base import SandboxBackend, TestReport
+from agentic_gym.tools import ToolSpec, tool
+from agentic_gym.types import Outcome
+
+_MAX_BASELINES = 4_096
+_CONTEXT_LINES = 2
+
+LineNumber = Annotated[int, Field(ge=0)]
+
+
+class _Baselines:
+    """Reports of the visible tests on the base tree: the same for every episode of a task."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reports: OrderedDict[bytes, TestReport] = OrderedDict()
+
+    def get(self, key: bytes) -> TestReport | None:
+        with self._lock:
+            return self._reports.get(key)
+
+    def put(self, key: bytes, report: TestReport) -> None:
+        with self._lock:
+            self._reports[key] = report
+            while len(self._reports) > _MAX_BASELINES:
+                self._reports.popitem(last=False)
+
+
+_baselines = _Baselines()
+
+
+class SWEEnv(ToolEnv):
+    """Repairs of repositories, graded by hidden tests.
+
+    ``reset(options=...)`` takes ``task_id`` or ``task_index``; otherwise the seed draws a task. ``info``
+    has ``task_id``, ``tests_passed`` and ``tests_total`` of the last visible run, ``edited`` (path and
+    lines), and at the end ``grade``.
+
+    Args:
+        tasks: name of a bundled set, path of a JSONL file, or tasks.
+        split: which split of it; None for all.
+        tools: names of the tools on offer; all by default.
+        backend: what makes sandboxes: a backend, its name, or None for the best that works here.
+        allow_unsafe: accept plain subprocesses where no sandbox works.
+        grader: grades submissions; one that several environments share saves sandboxes. By default the
+            environment has its own.
+        reward: weights of the reward.
+        output_limit: characters of a tool's answer that are kept.
+        test_timeout_s: budget of one run of the visible tests.
+        show_file: begin with the source files and the state of the visible tests.
+        compact: short observations for small models; implies ``show_file``.
+        test_after_edit: run the visible tests after each edit and answer with their summary.
+
+    Raises:
+        ConfigError: a tool is unknown or a limit is not positive.
+        TaskError: the tasks cannot be loaded.
+        SandboxUnavailable: no backend works here.
+    """
+
+    def __init__(
+        self,
+        *,
+        tasks: str | Path | Sequence[SWETask] = "pocket",
+        split: str | None = "train",
+        tools: Sequence[str] | None = None,
+        backend: SandboxBackend | str | None = None,
+        allow_unsafe: bool = False,
+        grader: Grader | None = None,
+        reward: RewardConfig | None = None,
+        output_limit: int = 4_000,
+        test_timeout_s: float = 10.0,
+        show_file: bool = False,
+        compact: bool = False,
+        test_after_edit: bool = False,
+    ) -> None:
+        self._tools = self._chosen_tools(tools)
+        for name, value in (("output_limit", output_limit), ("test_timeout_s", test_timeout_s)):
+            if value <= 0:
+                raise ConfigError(f"{name}={value} must be positive")
+        self._tasks = _load(tasks, split)
+        self._index = {task.task_id: task for task in self._tasks}
+        self._backend = _backend(backend, allow_unsafe=allow_unsafe)
+        self._workspace = Workspace(self._backend)
+        self._shared_grader = grader
+        self._own_grader: Grader | None = None
+        self._weights = reward or RewardConfig()
+        self._output_limit = output_limit
+        self._test_timeout_s = test_timeout_s
+        self._show_file = show_file
+        self._compact = compact
+        self._test_after_edit = test_after_edit
+        self._task: SWETask | None = None
+        self._fraction = self._paid_fraction = 0.0
+        self._verdict: Outcome | None = None
+
+    @property
+    def tasks(self) -> Sequence[SWETask]:
+        """The tasks that episodes are drawn from."""
+        return self._tasks
+
+    @property
+    def tool_specs(self) -> dict[str, ToolSpec]:
+        """The tools on offer by name."""
+        return {name: spec for name, spec in super().tool_specs.items() if name in self._tools}
+
+    # The episode.
+
+    def start(self, options: dict[str, Any]) -> str:
+        """Puts a task's base tree into the sandbox and says what is wrong."""
+        task = self._choose(options)
+        self._task, self._verdict = task, None
+        self._workspace.begin(task.base_files)
+        report = self._baseline(task)
+        self._fraction = self._paid_fraction = passed_fraction(report)
+        self.step_info["task_id"] = task.task_id
+        self._note_tests(report)
+        return first_observation(
+            task,
+            report,
+            limit=self._output_limit,
+            show_file=self._show_file,
+            compact=self._compact,
+        )
+
+    def reward(self) -> float:
+        """Turn cost, change of the visible test fraction, and the verdict in the last step."""
+        reward = turn_reward(self._weights)
+        reward += progress_reward(self._weights, self._paid_fraction, self._fraction)
+        self._paid_fraction = self._fraction
+        return reward + outcome_reward(self._weights, self._verdict)
+
+    def conclude_truncated(self, reason: str) -> tuple[float, Outcome]:
+        """Grades what is in the workspace: a repair that was not submitted still counts."""
+        grade = self._grade()
+        outcome = Outcome.TRUNCATED if grade.outcome is Outcome.FAILED else grade.outcome
+        return outcome_reward(self._weights, grade.outcome), outcome
+
+    def close(self) -> None:
+        """Ends the sandboxes; idempotent."""
+        self._workspace.close()
+        if self._own_grader is not None:
+            self._own_grader.close()
+            self._own_grader = None
+
+    # The tools.
+
+    @tool
+    def view(
+        self, path: str, start: LineNumber | None = None, end: LineNumber | None = None
+    ) -> str:
+        """Shows a file with line numbers.
+
+        Args:
+            path: file of the repository.
+            start: first line, from 1.
+            end: last line.
+        """
+        return self._clip(number_lines(self._workspace.read(path), start, end))
+
+    @tool
+    def search(self, pattern: str, path: str = ".") -> str:
+        """Finds lines that match an extended regular expression.
+
+        Args:
+            pattern: the expression.
+            path: file or folder to look in.
+        """
+        return self._clip(self._workspace.search(pattern, path)) or "no match"
+
+    @tool
+    def edit(self, path: str, old: str, new: str) -> str:
+        """Replaces text that stands exactly once in a file.
+
+        Args:
+            path: file of the repository.
+            old: the exact text; empty to make a new file.
+            new: the text to put in its place.
+        """
+        if not old and not self._workspace.exists(path):
+            content = encode(new)
+            return self._store(
+                path, None, Edit(content, 1, max(1, new.rstrip("\n").count("\n") + 1))
+            )
+        before = self._workspace.read(path)
+        return self._store(path, before, replace_text(before, old, new))
+
+    @tool
+    def edit_lines(self, path: str, start: LineNumber, end: LineNumber, text: str) -> str:
+        """Replaces whole lines of a file.
+
+        Args:
+            path: file of the repository.
+            start: first line, from 1.
+            end: last line; start - 1 to insert before start.
+            text: the new lines; empty to delete.
+        """
+        before = self._workspace.read(path)
+        return self._store(path, before, replace_lines(before, start, end, text))
+
+    @tool
+    def undo(self) -> str:
+        """Takes back the last edit."""
+        path, self._fraction = self._workspace.undo()
+        return "undone" if self._compact else f"took back the last edit of {path}"
+
+    @tool
+    def run_tests(self, paths: list[str] | None = None) -> str:
+        """Runs the visible tests.
+
+        Args:
+            paths: test files or test ids; all visible tests by default.
+        """
+        if paths is None:
+            return self._run_visible()
+        for path in paths:
+            if plain(path, "paths").startswith("-"):
+                raise ToolCallError(f"{path!r} is an option: give paths or test ids")
+        report = self._workspace.sandbox.run_pytest(paths, timeout_s=self._test_timeout_s)
+        return self._clip(summarise_tests(report, limit=self._output_limit, compact=self._compact))
+
+    @tool
+    def bash(self, command: str, timeout_s: Annotated[float, Field(gt=0, le=600)] = 30.0) -> str:
+        """Runs a command in a persistent shell.
+
+        Args:
+            command: what to run.
+            timeout_s: seconds after which it is ended.
+        """
+        result = self._workspace.sandbox.exec(
+            plain(command, "command", limit=None), timeout_s=timeout_s
+        )
+        self.step_info["exit_code"] = result.rc
+        return describe_exec(result, limit=self._output_limit)
+
+    @tool
+    def submit(self) -> str:
+        """Ends the episode: the hidden tests decide."""
+        grade = self._grade()
+        self._verdict = grade.outcome
+        self.finish(grade.outcome)
+        return "solved" if grade.solved else "not solved"
+
+    # Inside.
+
+    def _chosen_tools(self, tools: Sequence[str] | None) -> frozenset[str]:
+        known = super().tool_specs
+        for name in tools or ():
+            if name not in known:
+                close = difflib.get_close_matches(name, known, n=1)
+                hint = f" Did you mean {close[0]!r}?" if close else ""
+                raise ConfigError(f"no tool {name!r}.{hint} Tools: {', '.join(known)}")
+        return frozenset(known if tools is None else tools)
+
+    def _choose(self, options: dict[str, Any]) -> SWETask:
+        unknown = sorted(options.keys() - {"task_id", "task_index"})
+        if unknown:
+            raise ConfigError(f"unknown reset option {unknown[0]!r}: give task_id or task_index")
+        if "task_id" in options:
+            task_id = options["task_id"]
+            if task_id not in self._index:
+                close = difflib.get_close_matches(str(task_id), self._index, n=1)
+                hint = f" Did you mean {close[0]!r}?" if close else ""
+                raise TaskError(f"no task {task_id!r} among {len(self._tasks)}.{hint}")
+            return self._index[task_id]
+        if "task_index" in options:
+            index = options["task_index"]
+            if not isinstance(index, int) or not 0 <= index < len(self._tasks):
+                raise TaskError(f"task_index={index!r} is not in 0..{len(self._tasks) - 1}")
+            return self._tasks[index]
+        return self._tasks[int(self.np_random.integers(len(self._tasks)))]
+
+    @property
+    def _current(self) -> SWETask:
+        if self._task is None:
+            raise ResetNeeded("there is no task yet: call reset()")
+        return self._task
+
+    def _baseline(self, task: SWETask) -> TestReport:
+        key = hashlib.sha256(f"{self._test_timeout_s}\0{task.model_dump_json()}".encode()).digest()
+        report = _baselines.get(key)
+        if report is None:
+            report = self._workspace.sandbox.run_pytest(
+                task.visible_tests, timeout_s=self._test_timeout_s
+            )
+            _baselines.put(key, report)
+        return report
+
+    def _run_visible(self) -> str:
+        task = self._current
+        report = self._workspace.sandbox.run_pytest(
+            task.visible_tests, timeout_s=self._test_timeout_s
+        )
+        self._note_tests(report)
+        # An agent that weakens the visible tests earns nothing by it.
+        if self._workspace.holds({path: task.base_files[path] for path in task.visible_tests}):
+            self._fraction = passed_fraction(report)
+        else:
+            self.step_info["tests_changed"] = True
+        return self._clip(summarise_tests(report, limit=self._output_limit, compact=self._compact))
+
+    def _note_tests(self, report: TestReport) -> None:
+        statuses = list(report.outcomes.values())
+        self.step_info["tests_passed"] = statuses.count("passed")
+        counted = len(statuses) - statuses.count("skipped") + len(report.collection_errors)
+        # A run that reported nothing (it hung, or died) has not passed.
+        self.step_info["tests_total"] = max(counted, 1) + int(report.timed_out)
+
+    def _grade(self) -> Grade:
+        patch = self._workspace.sandbox.diff()
+        grader = self._shared_grader or self._own_grader
+        if grader is None:
+            grader = self._own_grader = Grader(self._backend)
+        grade = grader.grade(self._current, patch)
+        self.step_info["grade"] = {
+            "outcome": grade.outcome.value,
+            "reason": grade.reason,
+            "tampered": list(grade.tampered),
+            "patch_bytes": len(patch),
+            "duration_s": round(grade.duration_s, 4),
+        }
+        return grade
+
+    def _store(self, path: str, before: bytes | None, edit: Edit) -> str:
+        self._workspace.write(path, edit.content, before=before, fraction=self._fraction)
+        name = relative(path)
+        self.step_info["edited"] = {"path": name, "start": edit.start, "end": edit.end}
+        answer = self._echo(name, edit)
+        return f"{answer}\n{self._run_visible()}" if self._test_after_edit else answer
+
+    def _echo(self, path: str, edit: Edit) -> str:
+        """The lines that the edit wrote; in the long form with those around them."""
+        if self._compact:
+            if edit.end < edit.start:
+                return "deleted"
+            return self._clip(number_lines(edit.content, edit.start, edit.end))
+        total = edit.content.count(b"\n") + (not edit.content.endswith(b"\n"))
+        first = max(1, edit.start - _CONTEXT_LINES)
+        last = min(total, max(edit.end, edit.start) + _CONTEXT_LINES)
+        shown = number_lines(edit.content, first, last) if edit.content else "(empty file)"
+        return self._clip(f"edited {path}\n{shown}")
+
+    def _clip(self, text: str) -> str:
+        return clip_text(text, self._output_limit)
+
+
+def _load(tasks: str | Path | Sequence[SWETask], split: str | None) -> Sequence[SWETask]:
+    from agentic_gym.envs.swe.pocket import load_tasks, select_split
+
+    if isinstance(tasks, (str, Path)):
+        return load_tasks(tasks, split)
+    if not tasks:
+        raise TaskError("tasks is empty: give at least one task")
+    return list(tasks) if split is None else list(select_split(tasks, split, "the list of tasks"))
+
+
+def _backend(backend: SandboxBackend | str | None, *, allow_unsafe: bool) -> SandboxBackend:
+    if backend is not None and not isinstance(backend, str):
+        return backend
+    from agentic_gym.sandbox.select import select_backend
+
+    return select_backend(backend, allow_unsafe=allow_unsafe)

@@ -1,0 +1,358 @@
+"""Decides whether a patch solves a task: hidden tests, run where the agent cannot reach.
+
+A grading applies the agent's filtered diff to the base on the host (bytes in, bytes out, no git), puts
+the tree, the hidden tests and canaries into a fresh sandbox, and runs pytest hardened.
+:func:`plan_grading` and :func:`judge` are pure; :class:`Grader` only carries a tree in and a report out.
+docs/grading.md states what is held off and what is not.
+
+Rejected: the exit status alone, text on standard output and JUnit files, all of which code under test
+can forge.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+
+from agentic_gym.envs.swe.canaries import Canaries, fresh_name, make_canaries
+from agentic_gym.envs.swe.patches import apply_patch, filter_patch, parse_patch
+from agentic_gym.envs.swe.task import SWETask
+from agentic_gym.errors import GraderError, PatchError, SandboxDead, SandboxError
+from agentic_gym.sandbox.base import Sandbox, SandboxBackend, SandboxSpec, TestReport
+from agentic_gym.types import Outcome
+
+MAX_PATCH_BYTES = 5_000_000
+"""A larger patch is refused: no repair by hand is, and applying it would cost minutes."""
+
+_PROTECTED_NAMES = frozenset(
+    {
+        *("conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini"),
+        *("setup.cfg", "pyproject.toml", ".coveragerc", "sitecustomize.py", "usercustomize.py"),
+        *("pytest.py", "py.py"),
+    }
+)
+_PROTECTED_FOLDERS = frozenset(
+    {
+        *(".git", "tests", "test", "_pytest", "pytest", "pluggy", "py", "iniconfig"),
+        *("sitecustomize", "usercustomize"),
+    }
+)
+_TESTS_FAILED = 1
+"""pytest's exit status when tests failed: the canaries do, so every honest run ends with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """The verdict on one patch.
+
+    Attributes:
+        outcome: ``SOLVED``, ``FAILED`` or ``SUSPECTED_HACK``.
+        reason: one line for people.
+        fail_to_pass: outcome of each expected test; "missing" if it was not reported, "not run" if the
+            patch does not apply.
+        pass_to_pass: the same for the tests that must still pass.
+        tampered: files of the base's tests, of pytest's configuration and the like that the patch
+            touches; those changes were dropped before grading.
+        dropped: all paths whose changes were dropped: also new test files, binary files and links.
+        duration_s: wall time.
+    """
+
+    outcome: Outcome
+    reason: str
+    fail_to_pass: Mapping[str, str] = field(default_factory=dict)
+    pass_to_pass: Mapping[str, str] = field(default_factory=dict)
+    tampered: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    duration_s: float = 0.0
+
+    @property
+    def solved(self) -> bool:
+        """Whether the hidden tests say that the task is solved."""
+        return self.outcome is Outcome.SOLVED
+
+
+@dataclass(frozen=True, slots=True)
+class GradingPlan:
+    """What one grading runs.
+
+    Attributes:
+        files: the tree to put into the sandbox: patched base, hidden tests, canaries.
+        run: test files in the order in which they run; canaries come first and last.
+        canaries: tests that must fail.
+        aliases: name of a hidden test file in this grading to its own name.
+        empty: whether nothing of the patch was left to apply.
+        tampered: as in :class:`Grade`.
+        dropped: as in :class:`Grade`.
+    """
+
+    files: Mapping[str, bytes]
+    run: tuple[str, ...]
+    canaries: tuple[Canaries, ...]
+    aliases: Mapping[str, str]
+    empty: bool
+    tampered: tuple[str, ...]
+    dropped: tuple[str, ...]
+
+
+def protection(task: SWETask) -> Callable[[str], bool]:
+    """Says of a path whether a patch may not touch it: tests, and what steers pytest or the interpreter."""
+    tests = {*task.visible_tests, *task.hidden_tests}
+
+    def protected(path: str) -> bool:
+        pure = PurePosixPath(path.lower())
+        return (
+            path in tests
+            or pure.name in _PROTECTED_NAMES
+            or pure.suffix in (".pth", ".pyc", ".so")
+            or not _PROTECTED_FOLDERS.isdisjoint(pure.parts)
+            or _is_test_name(pure.name)
+        )
+
+    return protected
+
+
+def plan_grading(task: SWETask, patch: bytes | str | None, rng: random.Random) -> GradingPlan:
+    """Filters and applies a patch and adds hidden tests and canaries. Pure but for ``rng``.
+
+    Raises:
+        PatchError: the patch is too large, cannot be parsed or does not apply.
+    """
+    if patch is not None and len(patch) > MAX_PATCH_BYTES:
+        raise PatchError(f"the patch has {len(patch)} bytes; at most {MAX_PATCH_BYTES} are graded")
+    kept, refused, unsupported = filter_patch(parse_patch(patch), protection(task))
+    files = apply_patch(task.base_files, kept)
+    expected = [*task.fail_to_pass, *task.pass_to_pass]
+    wanted = dict.fromkeys(node_id.split("::", 1)[0] for node_id in expected)
+    canaries = make_canaries(_test_sources(task), rng)
+    names = _aliases(task, wanted, rng)
+    hidden = {names.get(path, path): text for path, text in task.hidden_tests.items()}
+    for added in (hidden, *(one.files for one in canaries)):
+        files |= {path: text.encode("utf-8", "surrogateescape") for path, text in added.items()}
+    before, after = ([*one.files] for one in canaries)
+    run = (*before, *(names.get(path, path) for path in wanted), *after)
+    aliases = {alias: path for path, alias in names.items()}
+    tampered = tuple(
+        path
+        for path in refused
+        if path in task.files or not _is_test_name(PurePosixPath(path).name)
+    )
+    dropped = (*refused, *unsupported)
+    return GradingPlan(files, run, canaries, aliases, not kept, tampered, dropped)
+
+
+def judge(task: SWETask, plan: GradingPlan, report: TestReport) -> Grade:
+    """The verdict from what the runner reported. Pure.
+
+    Solved means: every expected test passed, each once; every canary failed; pytest ended by itself with
+    the status that fits. Results that cannot come from an honest run make a ``SUSPECTED_HACK``.
+    """
+    outcomes = {_own_id(node_id, plan): status for node_id, status in report.outcomes.items()}
+    fail_to_pass = {node_id: _status(node_id, outcomes) for node_id in task.fail_to_pass}
+    pass_to_pass = {node_id: _status(node_id, outcomes) for node_id in task.pass_to_pass}
+    grade = Grade(
+        Outcome.FAILED,
+        "",
+        fail_to_pass,
+        pass_to_pass,
+        tampered=plan.tampered,
+        dropped=plan.dropped,
+        duration_s=report.duration_s,
+    )
+    expected = {**fail_to_pass, **pass_to_pass}
+    unsolved = [node_id for node_id, status in expected.items() if status != "passed"]
+    forged = _forgery(plan, report, all_passed=not unsolved)
+    if forged:
+        return replace(grade, outcome=Outcome.SUSPECTED_HACK, reason=forged)
+    if plan.empty:
+        reason = (
+            "the patch changes only protected or binary files" if plan.dropped else "empty patch"
+        )
+        return replace(grade, reason=reason)
+    if report.timed_out:
+        return replace(grade, reason=f"the tests ran longer than {task.grade_timeout_s:g} s")
+    if unsolved:
+        shown = ", ".join(f"{node_id} {expected[node_id]}" for node_id in unsolved[:3])
+        return replace(grade, reason=f"{len(unsolved)} of {len(expected)} tests: {shown}")
+    if report.exit_code != _TESTS_FAILED:
+        return replace(grade, reason=f"pytest ended with status {report.exit_code}")
+    return replace(grade, outcome=Outcome.SOLVED, reason=f"all {len(expected)} tests pass")
+
+
+def _forgery(plan: GradingPlan, report: TestReport, *, all_passed: bool) -> str | None:
+    """What in a report no honest run shows, or None."""
+    asked = set(plan.run)
+    canary_ids = [node_id for one in plan.canaries for node_id in one.ids]
+    lively = [node_id for node_id in canary_ids if report.outcomes.get(node_id) == "passed"]
+    if lively:
+        return f"{len(lively)} of {len(canary_ids)} tests that must fail were reported as passed"
+    if report.duplicates:
+        return f"results reported more than once: {', '.join(report.duplicates[:3])}"
+    unknown = [node_id for node_id in report.outcomes if node_id.split("::", 1)[0] not in asked]
+    if unknown:
+        return f"results of tests that were not run: {', '.join(unknown[:3])}"
+    if report.exit_code == 0:
+        return "pytest ended with status 0 although tests that must fail were run"
+    silent = [node_id for node_id in canary_ids if report.outcomes.get(node_id) != "failed"]
+    if all_passed and silent and not report.timed_out:
+        return f"{len(silent)} of {len(canary_ids)} tests that must fail did not"
+    return None
+
+
+def _status(node_id: str, outcomes: Mapping[str, str]) -> str:
+    """Outcome of an expected test. Some task sets cut parametrised ids at the first blank:
+    such an id passes only if everything that it may stand for does.
+    """
+    if node_id in outcomes:
+        return outcomes[node_id]
+    if "[" in node_id and not node_id.endswith("]"):
+        found = [status for name, status in outcomes.items() if name.startswith(node_id + " ")]
+        if found:
+            return next((status for status in found if status != "passed"), "passed")
+    return "missing"
+
+
+def _aliases(task: SWETask, wanted: Iterable[str], rng: random.Random) -> dict[str, str]:
+    """Fresh names for hidden test files, so that code cannot look for them by name.
+
+    A file that another one mentions keeps its name: it may be imported.
+    """
+    texts = {**task.files, **task.hidden_tests}
+    names: dict[str, str] = {}
+    for path in wanted:
+        stem = PurePosixPath(path).stem
+        others = (text for other, text in texts.items() if other != path)
+        if path in task.hidden_tests and not any(stem in text for text in others):
+            names[path] = fresh_name(path, rng, {*texts, *names.values()})
+    return names
+
+
+def _own_id(node_id: str, plan: GradingPlan) -> str:
+    path, separator, rest = node_id.partition("::")
+    return plan.aliases.get(path, path) + separator + rest
+
+
+def _is_test_name(name: str) -> bool:
+    return name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py"))
+
+
+def _test_sources(task: SWETask) -> dict[str, str]:
+    """The test files that decide, hidden ones first choice."""
+    if task.hidden_tests:
+        return {path: text for path, text in task.hidden_tests.items() if path.endswith(".py")}
+    return {path: task.files[path] for path in task.visible_tests}
+
+
+class Grader:
+    """Grades patches in sandboxes of its own. Safe to share between threads.
+
+    Args:
+        backend: makes the sandboxes.
+        size: how many gradings may run at once; a sandbox is made when first needed and kept.
+        cache_size: how many verdicts are kept for equal (task, patch) pairs; 0 grades each time.
+        rng: source of canaries; unpredictable by default.
+    """
+
+    def __init__(
+        self,
+        backend: SandboxBackend,
+        *,
+        size: int = 1,
+        cache_size: int = 0,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._backend = backend
+        self._slots = threading.BoundedSemaphore(size)
+        self._lock = threading.Lock()
+        self._idle: list[Sandbox] = []
+        self._closed = False
+        self._cache: OrderedDict[bytes, Grade] = OrderedDict()
+        self._cache_size = cache_size
+        self._rng = rng or random.SystemRandom()
+
+    def grade(self, task: SWETask, patch: bytes | str | None) -> Grade:
+        """Grades one patch; an empty one (``None``, ``""``, white space) is a failure like any other.
+
+        Raises:
+            GraderError: the machinery broke, twice. The sample is then neither solved nor failed.
+        """
+        begin = time.monotonic()
+        try:
+            plan = plan_grading(task, patch, self._rng)
+        except PatchError as error:
+            not_run = dict.fromkeys(task.fail_to_pass, "not run")
+            still = dict.fromkeys(task.pass_to_pass, "not run")
+            return Grade(Outcome.FAILED, f"the patch does not apply: {error}", not_run, still)
+        key = _cache_key(task, patch) if self._cache_size else b""
+        with self._lock:
+            if key in self._cache:
+                self._cache.move_to_end(key)
+                return self._cache[key]
+        report = self._run(task, plan)
+        grade = replace(judge(task, plan, report), duration_s=time.monotonic() - begin)
+        if self._cache_size:
+            with self._lock:
+                self._cache[key] = grade
+                while len(self._cache) > self._cache_size:
+                    self._cache.popitem(last=False)
+        return grade
+
+    def close(self) -> None:
+        """Ends the sandboxes; idempotent."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for sandbox in idle:
+            sandbox.close()
+
+    def _run(self, task: SWETask, plan: GradingPlan) -> TestReport:
+        for attempt in (1, 2):
+            try:
+                with self._sandbox() as sandbox:
+                    sandbox.reset(plan.files)
+                    return sandbox.run_pytest(
+                        plan.run, timeout_s=task.grade_timeout_s, hardened=True
+                    )
+            except SandboxDead as error:
+                if attempt == 2:
+                    raise GraderError(
+                        f"{task.task_id}: the grading sandbox died twice: {error}"
+                    ) from error
+            except SandboxError as error:
+                raise GraderError(f"{task.task_id}: no sandbox to grade in: {error}") from error
+        raise AssertionError("unreachable")
+
+    @contextmanager
+    def _sandbox(self) -> Iterator[Sandbox]:
+        """A sandbox for one grading; one in which anything went wrong is not used again."""
+        with self._slots:
+            with self._lock:
+                if self._closed:
+                    raise GraderError("the grader is closed")
+                sandbox = self._idle.pop() if self._idle else None
+            if sandbox is None or not sandbox.alive():
+                sandbox = self._backend.start(SandboxSpec())
+            try:
+                yield sandbox
+            except BaseException:
+                sandbox.close()
+                raise
+            with self._lock:
+                keep = not self._closed
+                if keep:
+                    self._idle.append(sandbox)
+            if not keep:
+                sandbox.close()
+
+
+def _cache_key(task: SWETask, patch: bytes | str | None) -> bytes:
+    raw = patch.encode("utf-8", "surrogateescape") if isinstance(patch, str) else patch or b""
+    digest = hashlib.sha256(task.model_dump_json().encode())
+    digest.update(b"\0" + raw)
+    return digest.digest()

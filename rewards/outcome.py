@@ -1,0 +1,69 @@
+"""Rewards from the end of an episode and from the visible tests on the way. Pure arithmetic.
+
+The parts add up over an episode to ``solve`` if it was solved, plus ``progress`` times the change of
+the visible test fraction, plus ``turn`` times the number of turns.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from agentic_gym.errors import ConfigError
+from agentic_gym.types import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class RewardConfig:
+    """Weights of the reward of one episode.
+
+    Attributes:
+        solve: reward of solving, by the hidden tests.
+        progress: weight of the change of the visible test fraction.
+        turn: reward of each turn, at most 0.
+    """
+
+    solve: float = 1.0
+    progress: float = 0.2
+    turn: float = -0.01
+
+    def __post_init__(self) -> None:
+        for name in ("solve", "progress", "turn"):
+            value = getattr(self, name)
+            if not math.isfinite(value):
+                raise ConfigError(f"reward.{name}={value} is not a finite number")
+        if self.turn > 0:
+            raise ConfigError(
+                f"reward.turn={self.turn} would pay for long episodes: give 0 or less"
+            )
+
+
+def outcome_reward(config: RewardConfig, outcome: Outcome | None) -> float:
+    """Reward of the last step: ``solve`` if the hidden tests decided so, else 0.
+
+    >>> outcome_reward(RewardConfig(), Outcome.SOLVED), outcome_reward(RewardConfig(), None)
+    (1.0, 0.0)
+    """
+    return config.solve if outcome is Outcome.SOLVED else 0.0
+
+
+def progress_reward(config: RewardConfig, before: float, after: float) -> float:
+    """Potential difference of a step, undiscounted: ``progress`` x (fraction after - before).
+
+    Over an episode it telescopes to the last fraction minus the first, whatever the path, so going back and
+    forth earns nothing. The last potential is not taken back, which Ng, Harada and Russell (1999, "Policy
+    invariance under reward transformations", section 3) need for an unchanged optimal policy: a repair that
+    passes more visible tests stays worth a little more, also if it is not complete. Keep ``progress`` well
+    under ``solve``.
+
+    Args:
+        config: weights.
+        before: fraction of the visible tests that passed when last run before the step, in [0, 1].
+        after: the same after the step.
+    """
+    return config.progress * (after - before)
+
+
+def turn_reward(config: RewardConfig) -> float:
+    """Reward of one turn."""
+    return config.turn

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+
+from agentic_gym.errors import ConfigError
+from agentic_gym.rewards.outcome import (
+    RewardConfig,
+    outcome_reward,
+    progress_reward,
+    turn_reward,
+)
+from agentic_gym.types import Outcome
+
+
+@pytest.mark.parametrize("outcome", [None, *Outcome])
+def test_only_solving_pays(outcome: Outcome | None) -> None:
+    expected = 2.0 if outcome is Outcome.SOLVED else 0.0
+    assert outcome_reward(RewardConfig(solve=2.0), outcome) == expected
+
+
+def test_progress_telescopes_whatever_the_path() -> None:
+    config = RewardConfig(progress=0.2)
+    path = [0.25, 0.5, 0.0, 1.0, 0.75]
+    steps = itertools.pairwise(path)
+    total = sum(progress_reward(config, before, after) for before, after in steps)
+    assert total == pytest.approx(0.2 * (0.75 - 0.25))
+
+
+def test_a_loop_earns_nothing_and_turns_cost() -> None:
+    config = RewardConfig()
+    loop = progress_reward(config, 0.2, 0.9) + progress_reward(config, 0.9, 0.2)
+    assert loop == pytest.approx(0.0)
+    assert turn_reward(config) == -0.01
+
+
+@pytest.mark.parametrize("bad", [{"solve": math.nan}, {"progress": math.inf}, {"turn": 0.1}])
+def test_bad_weights_are_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(bad))):
+        RewardConfig(**bad)
