@@ -11,12 +11,14 @@ import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from agentic_gym.errors import ConfigError
 
+K = TypeVar("K", bound=Hashable)
 Floats = npt.NDArray[np.float64]
 
 _BLOCK = 2**22  # numbers of one block of bootstrap draws: 32 MB
@@ -120,7 +122,7 @@ def percentiles(
 
 
 def cluster_mean(
-    clusters: Mapping[Hashable, Sequence[float]],
+    clusters: Mapping[K, Sequence[float]],
     *,
     confidence: float = 0.95,
     num_draws: int = 10_000,
@@ -132,7 +134,7 @@ def cluster_mean(
     certainty: the interval is then Wilson's over clusters for values that are all 0 or all 1.
 
     Args:
-        clusters: values by cluster (task); empty clusters are left out.
+        clusters: values in [0, 1] by cluster (task); empty clusters are left out.
         confidence: of the interval.
         num_draws: bootstrap draws.
         seed: of the draws; the same seed gives the same interval.
@@ -142,7 +144,7 @@ def cluster_mean(
     if not len(sizes):
         return _NOTHING
     value = float(sums.sum() / sizes.sum())
-    if value in {0.0, 1.0} and all(v == value for vs in clusters.values() for v in vs):
+    if _is_constant(sums, sizes):
         return wilson_interval(int(value) * len(sizes), len(sizes), confidence=confidence)
     means = [
         (weights @ sums) / (weights @ sizes) for weights in _draws(len(sizes), num_draws, seed)
@@ -151,8 +153,8 @@ def cluster_mean(
 
 
 def paired_difference(
-    before: Mapping[Hashable, Sequence[float]],
-    after: Mapping[Hashable, Sequence[float]],
+    before: Mapping[K, Sequence[float]],
+    after: Mapping[K, Sequence[float]],
     *,
     confidence: float = 0.95,
     num_draws: int = 10_000,
@@ -161,11 +163,12 @@ def paired_difference(
     """Mean of ``after`` minus mean of ``before`` on the tasks of both, resampling whole tasks.
 
     Both means are over all samples of the shared tasks, and a drawn task brings both its sides: how
-    hard a task is cancels out, as in a paired t-test.
+    hard a task is cancels out, as in a paired t-test. Where all values of each side are the same, the
+    interval is Newcombe's (1998, method 10) over tasks, as in :func:`cluster_mean`.
 
     Args:
-        before: values by task.
-        after: values by task.
+        before: values in [0, 1] by task.
+        after: values in [0, 1] by task.
         confidence: of the interval.
         num_draws: bootstrap draws.
         seed: of the draws.
@@ -177,6 +180,17 @@ def paired_difference(
     sums_b, sizes_b = _totals({task: before[task] for task in shared})
     sums_a, sizes_a = _totals({task: after[task] for task in shared})
     value = float(sums_a.sum() / sizes_a.sum() - sums_b.sum() / sizes_b.sum())
+    if _is_constant(sums_b, sizes_b) and _is_constant(sums_a, sizes_a):
+        num = len(shared)
+        wilson_b, wilson_a = (
+            wilson_interval(int(share) * num, num, confidence=confidence)
+            for share in (sums_b[0] / sizes_b[0], sums_a[0] / sizes_a[0])
+        )
+        return Interval(
+            value,
+            value - math.hypot(wilson_a.value - wilson_a.low, wilson_b.high - wilson_b.value),
+            value + math.hypot(wilson_a.high - wilson_a.value, wilson_b.value - wilson_b.low),
+        )
     differences = [
         (weights @ sums_a) / (weights @ sizes_a) - (weights @ sums_b) / (weights @ sizes_b)
         for weights in _draws(len(shared), num_draws, seed)
@@ -184,10 +198,15 @@ def paired_difference(
     return _percentile_interval(value, np.concatenate(differences), confidence)
 
 
-def _totals(clusters: Mapping[Hashable, Sequence[float]]) -> tuple[Floats, Floats]:
+def _totals(clusters: Mapping[K, Sequence[float]]) -> tuple[Floats, Floats]:
     filled = [values for values in clusters.values() if len(values)]
     sums = np.array([float(np.sum(values)) for values in filled], dtype=np.float64)
     return sums, np.array([len(values) for values in filled], dtype=np.float64)
+
+
+def _is_constant(sums: Floats, sizes: Floats) -> bool:
+    """Whether all values are 0, or all are 1 (given that values lie in [0, 1])."""
+    return bool((sums == 0).all() or (sums == sizes).all())
 
 
 def _draws(num_clusters: int, num_draws: int, seed: int) -> Iterator[Floats]:

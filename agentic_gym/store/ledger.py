@@ -217,7 +217,8 @@ class Ledger:
             for position, trajectory_id in enumerate(ids):
                 row = _known(db, trajectory_id)
                 if row["state"] != "buffered" or row["update_id"] is not None:
-                    where = row["state"] if row["update_id"] is None else f"in {row['update_id']}"
+                    taken = row["update_id"] is not None
+                    where = f"in that of update {row['update_id']}" if taken else row["state"]
                     raise StoreError(
                         f"{trajectory_id!r} cannot be in the batch of update {update}: it is {where}"
                     )

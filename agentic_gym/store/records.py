@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,15 @@ _STREAM_DTYPES = {
 
 
 def to_json(value: Any) -> str:
-    """JSON text, ASCII only (so lone surrogates survive); numpy numbers become plain ones."""
-    return json.dumps(value, default=_plain, separators=(",", ":"))
+    """JSON text, ASCII only (so lone surrogates survive); numpy numbers become plain ones.
+
+    Raises:
+        StoreError: JSON cannot hold it.
+    """
+    try:
+        return json.dumps(value, default=_plain, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"this cannot be stored as JSON: {error}") from error
 
 
 def encode_trajectory(trajectory: Trajectory) -> bytes:
@@ -45,19 +53,21 @@ def encode_trajectory(trajectory: Trajectory) -> bytes:
         "group_id": trajectory.group_id,
         "seed": trajectory.seed,
         "prompt": trajectory.prompt,
-        "turns": [asdict(turn) for turn in trajectory.turns],
+        "turns": [
+            {f.name: getattr(turn, f.name) for f in fields(Turn)} for turn in trajectory.turns
+        ],
         "num_tokens": None if tokens is None else len(tokens),
         "outcome": trajectory.outcome.value,
         "terminated": trajectory.terminated,
         "truncated": trajectory.truncated,
         "error": trajectory.error,
-        "tags": dict(trajectory.tags),
-        "metrics": dict(trajectory.metrics),
+        "tags": trajectory.tags,
+        "metrics": trajectory.metrics,
     }
     try:
         text = to_json(head).encode("ascii")
         body = b"" if tokens is None else b"".join(_arrays(tokens))
-    except (TypeError, ValueError) as error:
+    except (StoreError, TypeError, ValueError) as error:
         raise StoreError(
             f"trajectory {trajectory.trajectory_id!r} cannot be stored: {error}"
         ) from error
@@ -105,4 +115,6 @@ def _stream(data: bytes, offset: int, num_tokens: int) -> TokenStream:
 def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, Mapping):
+        return dict(value)
     raise TypeError(f"{type(value).__name__} is not JSON: {value!r:.80}")
