@@ -18,7 +18,13 @@ from gymnasium.utils.env_checker import check_env as gymnasium_check_env
 
 from agentic_gym.actions import format_action, parse_action
 from agentic_gym.env import ToolEnv
-from agentic_gym.errors import EnvContractError, InfraError, ResetNeeded
+from agentic_gym.errors import (
+    AgenticGymError,
+    EnvContractError,
+    InfraError,
+    ResetNeeded,
+    ToolDefinitionError,
+)
 from agentic_gym.registration import make
 from agentic_gym.types import Outcome
 
@@ -84,12 +90,12 @@ def check_env(
             f"{type(env).__qualname__} is not a tool environment. Derive it from agentic_gym.ToolEnv"
         )
     try:
-        _check_gymnasium(env)
         _check_start(env, seed)
         for arguments in (HOSTILE_ACTIONS, tuple(_tool_actions(env)), actions or ()):
             _check_episode(env, arguments, seed)
         _check_crash(env, seed)
         _check_truncate(env, seed)
+        _check_gymnasium(env)  # last: what we find too, we say better
     finally:
         _check_close(env)
 
@@ -100,18 +106,18 @@ def _check_gymnasium(env: ToolEnv) -> None:
         try:
             # Without a spec gymnasium cannot make the environment again, and warns of that.
             gymnasium_check_env(env, skip_render_check=env.spec is None)
-        except (EnvContractError, InfraError):
+        except AgenticGymError:
             raise
         except Exception as error:
             raise _breach(
                 env,
                 f"gymnasium.utils.env_checker.check_env fails: {type(error).__name__}: {error}",
-                "Mend that first; see https://gymnasium.farama.org/api/env/",
+                "See https://gymnasium.farama.org/api/env/",
             ) from error
 
 
 def _check_start(env: ToolEnv, seed: int) -> None:
-    observation, info = env.reset(seed=seed)
+    observation, info = _checked_reset(env, seed)
     _check_text(env, observation, "reset()")
     messages = info.get("messages")
     if not messages or messages[-1] != {"role": "user", "content": observation}:
@@ -164,7 +170,7 @@ def _play(env: ToolEnv, actions: Sequence[str], seed: int) -> Iterator[Step]:
 def _checked_reset(env: ToolEnv, seed: int) -> tuple[str, dict[str, Any]]:
     try:
         return env.reset(seed=seed)
-    except InfraError:
+    except (EnvContractError, ToolDefinitionError, InfraError):
         raise
     except Exception as error:
         raise _breach(
@@ -177,7 +183,7 @@ def _checked_reset(env: ToolEnv, seed: int) -> tuple[str, dict[str, Any]]:
 def _checked_step(env: ToolEnv, action: str) -> Step:
     try:
         observation, reward, terminated, truncated, info = env.step(action)
-    except (EnvContractError, InfraError):
+    except (EnvContractError, ToolDefinitionError, InfraError):
         raise
     except Exception as error:
         raise _breach(

@@ -260,7 +260,9 @@ class ToolEnv(gymnasium.Env[str, str], abc.ABC):
     def _paid(self, reward: float) -> float:
         reward = float(reward)
         if not math.isfinite(reward):
-            raise EnvContractError(f"{type(self).__qualname__}: the reward is {reward}")
+            raise EnvContractError(
+                f"{type(self).__qualname__}: the reward is {reward}. It must be a finite number."
+            )
         self._return += reward
         return reward
 

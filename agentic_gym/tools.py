@@ -165,7 +165,9 @@ def _spec(function: Callable[..., Any]) -> ToolSpec:
     try:
         schema = _arguments_model(function).model_json_schema(by_alias=True)
     except pydantic.errors.PydanticUserError as error:
-        raise ToolDefinitionError(f"{function.__qualname__} has no JSON schema: {error}") from error
+        raise ToolDefinitionError(
+            f"{function.__qualname__} has no JSON schema: {_first(error)}"
+        ) from error
     parameters = {key: value for key, value in _without_titles(schema).items() if key != "title"}
     parameters.setdefault("properties", {})
     return ToolSpec(function.__name__, _read_docstring(function)[0], parameters)
@@ -201,7 +203,9 @@ def _arguments_model(function: Callable[..., Any]) -> type[pydantic.BaseModel]:
     try:
         return pydantic.create_model(function.__name__, __config__=config, **fields)
     except pydantic.errors.PydanticUserError as error:
-        raise ToolDefinitionError(f"{function.__qualname__} has no JSON schema: {error}") from error
+        raise ToolDefinitionError(
+            f"{function.__qualname__} has no JSON schema: {_first(error)}"
+        ) from error
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
@@ -254,6 +258,11 @@ def _type_name(schema: dict[str, Any]) -> str:
     if "$ref" in schema:
         return str(schema["$ref"].rsplit("/", 1)[-1])
     return str(schema.get("type", "any"))
+
+
+def _first(error: Exception) -> str:
+    """The first line of one of pydantic's long messages."""
+    return str(error).partition("\n")[0]
 
 
 def _problem(detail: Any) -> str:
