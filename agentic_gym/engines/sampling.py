@@ -43,7 +43,8 @@ def uniforms(keys: npt.NDArray[np.uint64], counters: npt.NDArray[Any]) -> npt.ND
         state = (state ^ (state >> np.uint64(30))) * _MIX_1
         state = (state ^ (state >> np.uint64(27))) * _MIX_2
         state = state ^ (state >> np.uint64(31))
-    return (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    uniform: npt.NDArray[np.float64] = (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return uniform
 
 
 def sample(logits: Tensor, temperatures: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,0 +1,132 @@
+"""A synchronous environment in a thread of its own, called from coroutines.
+
+Every call of one environment, also the one that makes it, happens in the same thread: some hold what only
+their thread may touch (an SQLite connection, for instance). The thread is a daemon, so that a call
+that never comes back keeps neither the rollout nor the process.
+
+Rejected: a shared pool of threads. A stuck call would take a worker away for good, and an
+environment would wander from thread to thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import gymnasium
+
+from agentic_gym.errors import InfraError
+
+_T = TypeVar("_T")
+
+EnvFactory = Callable[[], gymnasium.Env[Any, Any]]
+
+
+class EnvThread:
+    """An environment in a thread of its own.
+
+    Args:
+        factory: makes it, in that thread, at the first call.
+        gate: bounds how many environments compute at once; shared by many. None: no bound.
+        limit_s: seconds after which a call is given up.
+    """
+
+    def __init__(
+        self,
+        factory: EnvFactory,
+        *,
+        gate: asyncio.Semaphore | None = None,
+        limit_s: float | None = None,
+    ) -> None:
+        self._factory = factory
+        self._gate = gate
+        self._limit_s = limit_s
+        self._env: gymnasium.Env[Any, Any] | None = None
+        self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="env", daemon=True)
+        self._thread.start()
+        self.healthy = True
+
+    async def reset(self, seed: int, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """``env.reset``; likewise the others.
+
+        Raises:
+            InfraError: the call did not come back in time. The environment is lost (``healthy`` is
+                False, as after any error).
+        """
+        return await self._call(lambda env: env.reset(seed=seed, options=dict(options)))
+
+    async def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """``env.step``."""
+        answer = await self._call(lambda env: env.step(action))
+        observation, reward, terminated, truncated, info = answer
+        return observation, float(reward), bool(terminated), bool(truncated), info
+
+    async def truncate(self, reason: str) -> tuple[float, dict[str, Any]]:
+        """Ends the episode by a budget; an environment without ``truncate`` gets no last reward."""
+
+        def call(env: gymnasium.Env[Any, Any]) -> tuple[float, dict[str, Any]]:
+            truncate = getattr(env.unwrapped, "truncate", None)
+            return truncate(reason) if truncate is not None else (0.0, {})
+
+        return await self._call(call)
+
+    def close(self) -> None:
+        """Closes the environment once the running call has come back; does not wait."""
+        self.healthy = False
+        self._queue.put(None)
+
+    def join(self, timeout_s: float) -> None:
+        """Waits until it is closed."""
+        self._thread.join(timeout_s)
+
+    async def _call(self, function: Callable[[gymnasium.Env[Any, Any]], _T]) -> _T:
+        healthy, self.healthy = self.healthy, False  # until it has come back well
+        if not healthy:
+            raise InfraError("this environment was given up after an error")
+        async with self._gate or contextlib.nullcontext():
+            loop = asyncio.get_running_loop()
+            future: asyncio.Future[_T] = loop.create_future()
+
+            def work() -> None:
+                try:
+                    if self._env is None:
+                        self._env = self._factory()
+                    result, error = function(self._env), None
+                except BaseException as raised:
+                    result, error = None, raised
+                with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+                    loop.call_soon_threadsafe(_resolve, future, result, error)
+
+            self._queue.put(work)
+            try:
+                async with asyncio.timeout(self._limit_s):
+                    answer = await future
+            except TimeoutError:
+                if future.done():  # the environment's own error, not ours
+                    raise
+                raise InfraError(
+                    f"the environment did not come back within {self._limit_s} s; it was replaced"
+                ) from None
+        self.healthy = True
+        return answer
+
+    def _run(self) -> None:
+        while (work := self._queue.get()) is not None:
+            work()
+        if self._env is not None:
+            with contextlib.suppress(Exception):  # it is being thrown away
+                self._env.close()
+
+
+def _resolve(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
