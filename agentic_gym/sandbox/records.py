@@ -1,0 +1,109 @@
+"""What a crashed run may leave, written down beforehand so that the next one can remove it.
+
+One small file a sandbox, in a folder of the user's own below the temporary directory: who owns it, its
+first process on the host, its groups and folders. A process is known by its pid *and* start time; what
+cannot be proven to be ours is left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import stat
+import tempfile
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+
+from agentic_gym.errors import SandboxError
+from agentic_gym.sandbox import cgroups
+
+WORK_PREFIX = "work-"
+
+
+def folder() -> Path:
+    """The records' folder, made where missing.
+
+    Raises:
+        SandboxError: another user owns it.
+    """
+    path = Path(tempfile.gettempdir()) / f"agentic-gym-{os.getuid()}"
+    path.mkdir(mode=0o700, exist_ok=True)
+    info = path.lstat()
+    if info.st_uid != os.getuid() or not stat.S_ISDIR(info.st_mode):
+        raise SandboxError(
+            f"{path} belongs to user {info.st_uid}: remove it or set TMPDIR elsewhere"
+        )
+    return path
+
+
+def start_time(pid: int) -> int | None:
+    """When a process started, in clock ticks after boot; None if there is none."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+        state, *rest = text.rpartition(")")[2].split()
+        return None if state == "Z" else int(rest[18])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+class Record:
+    """The record of one sandbox; removed when the sandbox has been closed in order.
+
+    Args:
+        pid: first process of the sandbox, as the host sees it.
+        folders: groups and work folders.
+    """
+
+    def __init__(self, pid: int, folders: Iterable[Path] = ()) -> None:
+        self._path = folder() / f"{uuid.uuid4().hex}.json"
+        owner = os.getpid()
+        content = {
+            "owner": [owner, start_time(owner)],
+            "process": [pid, start_time(pid)],
+            "folders": [str(path) for path in folders],
+        }
+        partial = self._path.with_suffix(".part")
+        partial.write_text(json.dumps(content))
+        partial.rename(self._path)
+
+    def remove(self) -> None:
+        """Forgets the sandbox."""
+        self._path.unlink(missing_ok=True)
+
+
+def sweep() -> int:
+    """Ends and removes what crashed runs of this user left; returns how many sandboxes."""
+    swept = 0
+    for path in folder().glob("*.json"):
+        try:
+            content = json.loads(path.read_text())
+            owner, process = content["owner"], content["process"]
+            left = [Path(item) for item in content["folders"]]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if _is_running(*owner):
+            continue
+        if _is_running(*process):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process[0], signal.SIGKILL)
+        if all([_remove(item) for item in left]):
+            path.unlink(missing_ok=True)
+            swept += 1
+    return swept
+
+
+def _is_running(pid: int, started: int | None) -> bool:
+    return started is not None and start_time(pid) == started
+
+
+def _remove(item: Path) -> bool:
+    if cgroups.is_ours(item):
+        return cgroups.remove_folder(item, timeout_s=1.0)
+    if item.parent == folder() and item.name.startswith(WORK_PREFIX):
+        shutil.rmtree(item, ignore_errors=True)
+        return not item.exists()
+    return True  # not a path that we make: leave it

@@ -1,0 +1,42 @@
+"""Choosing a backend: by name, or the best that works here."""
+
+from __future__ import annotations
+
+import difflib
+
+from agentic_gym.errors import ConfigError, SandboxUnavailable
+from agentic_gym.sandbox.base import SandboxBackend
+from agentic_gym.sandbox.bubblewrap import BubblewrapBackend
+from agentic_gym.sandbox.unsafe import UnsafeBackend
+
+NAMES = ("auto", "bubblewrap", "unsafe")
+
+
+def select_backend(name: str = "auto", *, allow_unsafe: bool = False) -> SandboxBackend:
+    """The backend called ``name``; ``auto`` is the best that has been seen to work here.
+
+    ``auto`` fails closed: it never falls back to running code unprotected.
+
+    Args:
+        name: "auto", "bubblewrap" or "unsafe".
+        allow_unsafe: needed for "unsafe".
+
+    Raises:
+        ConfigError: there is no such backend, or "unsafe" without ``allow_unsafe``.
+        SandboxUnavailable: none works on this machine; the message names the remedies.
+    """
+    if name not in NAMES:
+        close = difflib.get_close_matches(name, NAMES, 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ConfigError(f"there is no sandbox backend {name!r}; known: {', '.join(NAMES)}.{hint}")
+    if name == "unsafe":
+        return UnsafeBackend(allow_unsafe=allow_unsafe)
+    backend = BubblewrapBackend()
+    try:
+        backend.probe()
+    except SandboxUnavailable as error:
+        raise SandboxUnavailable(
+            f"no sandbox works here, so no agent's code will be run. {error}. Without a sandbox, and "
+            "only for code that you trust: backend 'unsafe' with allow_unsafe=True"
+        ) from error
+    return backend
