@@ -1,0 +1,289 @@
+"""PPO for agents on TRL's trainer base.
+
+The base gives the outer loop, callbacks, reporting, the optimiser and its checkpoints; what happens to
+a batch is in :mod:`~agentic_gym.trainers.update`. One step of the loop is one *update* (every optimiser
+step on one batch), so ``global_step`` is the weight version. One loop step per optimiser step was
+rejected: stopping early on KL would then shift every later step number.
+
+Subclassing TRL's GRPOTrainer was rejected too: it owns generation, and its private methods change with
+every release.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, TrainerCallback
+
+from agentic_gym.errors import ConfigError, TrainingError
+from agentic_gym.trainers import checkpoints
+from agentic_gym.trainers._compat import HookedTrainer
+from agentic_gym.trainers.advantages import token_rewards
+from agentic_gym.trainers.batching import trainable
+from agentic_gym.trainers.config import AgenticPPOConfig
+from agentic_gym.trainers.experience import Credit, Experience
+from agentic_gym.trainers.policy import TrainedPolicy, add_lora, disable_dropout
+from agentic_gym.trainers.scoring import Scorer, prepare_model
+from agentic_gym.trainers.source import Batch, TrajectorySource, Update
+from agentic_gym.trainers.update import Reference, Updater
+from agentic_gym.trainers.value_head import attach, is_value_parameter
+from agentic_gym.types import Outcome
+
+_SOURCE_FILE = "source.json"
+
+
+class AgenticPPOTrainer(HookedTrainer):
+    """Trains a causal LM on batches of trajectories with decoupled PPO.
+
+    Args:
+        model: a causal LM, or the name or folder of one.
+        args: settings.
+        source: gives the batches and is told when an update is done.
+        processing_class: tokenizer, saved beside the policy.
+        peft_config: a ``LoraConfig`` trains LoRA; None trains every weight.
+        credit: where in an episode its rewards fall: rewards of its sampled tokens.
+        callbacks: of transformers, beside those that ``args.report_to`` names.
+
+    Raises:
+        ConfigError: the settings do not fit the model.
+    """
+
+    args: AgenticPPOConfig
+    optimizer: torch.optim.Optimizer | None
+
+    def __init__(
+        self,
+        model: nn.Module | str,
+        args: AgenticPPOConfig,
+        source: TrajectorySource,
+        *,
+        processing_class: Any = None,
+        peft_config: Any = None,
+        credit: Credit = token_rewards,
+        callbacks: list[TrainerCallback] | None = None,
+    ) -> None:
+        lm: nn.Module = (
+            AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+            if isinstance(model, str)
+            else model
+        )
+        prepare_model(lm, args.layout)
+        names = list(lm.state_dict())
+        frozen = copy.deepcopy(lm) if args.kl_coef and peft_config is None else None
+        whole = lm if peft_config is None else add_lora(lm, peft_config, args.seed)
+        # After LoRA, which would freeze and adapt the head as well.
+        attach(lm, detach=args.value_detach, seed=args.seed)
+        disable_dropout(whole)
+        super().__init__(
+            model=whole, args=args, processing_class=processing_class, callbacks=callbacks
+        )
+        self.source = source
+        self.policy = TrainedPolicy(
+            self.model, names, layout=args.layout, temperature=args.temperature
+        )
+        self.updater = Updater(
+            config=args,
+            accelerator=self.accelerator,
+            scorer=Scorer(self.model, temperature=args.temperature),
+            credit=credit,
+            reference=self._make_reference(frozen),
+        )
+        self._begun = False
+        self._start_version = 0
+        self._start_state: dict[str, Any] | None = None
+        self._unreported: Update | None = None
+        self._checkpoint: Path | None = None
+        self._metrics: list[dict[str, float]] = []
+        self._outside: dict[str, float] = {}
+
+    @property
+    def version(self) -> int:
+        """Version of the weights: the number of updates made."""
+        return int(self.state.global_step)
+
+    # ---- running -------------------------------------------------------------------------------
+
+    def train(self, resume_from_checkpoint: str | Path | bool | None = None, **kwargs: Any) -> Any:
+        """Trains until ``args.max_steps`` updates are made or the source ends.
+
+        Args:
+            resume_from_checkpoint: a checkpoint, or True for the newest in the output folder (from
+                the start if there is none).
+            kwargs: of the base.
+
+        Raises:
+            NonFiniteError: a NaN or an infinity appeared; the batch was saved.
+            CheckpointError: the checkpoint cannot be used.
+        """
+        folder = self._resolve(resume_from_checkpoint)
+        self._begun = False
+        self._start_version = checkpoints.version_of(folder) if folder is not None else 0
+        self._start_state = None
+        if folder is not None:
+            self._start_state = json.loads((folder / _SOURCE_FILE).read_text())
+            if self._start_version >= self.args.max_steps:
+                raise ConfigError(
+                    f"{folder} already has {self._start_version} updates and max_steps is "
+                    f"{self.args.max_steps}: raise max_steps to train on"
+                )
+        result = super().train(
+            resume_from_checkpoint=None if folder is None else str(folder), **kwargs
+        )
+        if self.args.save_strategy != "no" and self._checkpoint is None and self._unreported:
+            self.save_checkpoint()
+        self._report()
+        return result
+
+    def _resolve(self, resume: str | Path | bool | None) -> Path | None:
+        if resume is True:
+            return checkpoints.newest(Path(self.args.output_dir))
+        if not resume:
+            return None
+        folder = Path(str(resume))
+        inner = checkpoints.newest(folder)
+        return inner if inner is not None else folder
+
+    def get_train_dataloader(self) -> Iterable[None]:
+        """An endless iterator: batches come from the source (see :meth:`get_batch_samples`)."""
+        return itertools.repeat(None)
+
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[None], num_batches: int, device: torch.device
+    ) -> tuple[list[Batch], None]:
+        """Reports the last update to the source and pulls the next batch."""
+        started = time.perf_counter()
+        if self.is_world_process_zero():
+            if not self._begun:
+                self.source.begin(self._start_version, self.policy, self._start_state)
+            self._report()
+        self._begun = True
+        published = time.perf_counter()
+        batch = self._pull()
+        self._outside = {
+            "time_publish_s": published - started,
+            "time_batch_s": time.perf_counter() - published,
+        }
+        if batch is None:
+            self.control.should_training_stop = True
+            return [], None
+        if batch.update != self.version + 1:
+            raise TrainingError(
+                f"the source gave the batch of update {batch.update}, but the next is "
+                f"{self.version + 1}"
+            )
+        return [batch], None
+
+    def _pull(self) -> Batch | None:
+        box: list[Batch | None] = [None]
+        if self.is_world_process_zero():
+            box[0] = self.source.next_batch()
+        if self.accelerator.num_processes > 1:
+            torch.distributed.broadcast_object_list(box, src=0)
+        return box[0]
+
+    def training_step(
+        self, model: nn.Module, inputs: Batch, num_items_in_batch: Any = None
+    ) -> Tensor:
+        """One update. The base's own optimiser step then finds no gradient and changes nothing."""
+        model.train()
+        usable = [t for t in inputs.trajectories if t.outcome is not Outcome.INFRA_ERROR]
+        usable = [t for t in usable if trainable(t)]
+        if not usable:
+            raise TrainingError(
+                f"none of the {len(inputs.trajectories)} trajectories of update {inputs.update} can "
+                "train: they broke (infra_error) or hold no sampled token"
+            )
+        experience = Experience.gather(usable, self.version)
+        assert self.optimizer is not None  # made before the loop
+        metrics = self.updater.run(model, self.optimizer, experience)
+        metrics["excluded"] = float(len(inputs.trajectories) - len(usable))
+        metrics.update(self._outside)
+        self._metrics.append(metrics)
+        self._unreported = Update(self.version + 1, self.policy, None, metrics)
+        self._checkpoint = None
+        loss = metrics["policy_loss"] + self.args.value_coef * metrics["value_loss"]
+        return torch.tensor(loss, device=self.args.device, dtype=torch.float32)
+
+    def _report(self) -> None:
+        """Tells the source about the update that is done, now that its checkpoint is on disk."""
+        done, self._unreported = self._unreported, None
+        if done is not None and self.is_world_process_zero():
+            self.source.update_finished(
+                Update(done.version, done.policy, self._checkpoint, done.metrics)
+            )
+
+    # ---- optimiser and reporting ---------------------------------------------------------------
+
+    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
+        """The base's optimiser, with a group of its own for the value head."""
+        if self.optimizer is None:
+            target = self.model if model is None else model
+            decayed = set(self.get_decay_parameter_names(target))
+            kind, settings = self.get_optimizer_cls_and_kwargs(self.args, target)
+            groups: list[dict[str, Any]] = [
+                {"params": [], "weight_decay": self.args.weight_decay},
+                {"params": [], "weight_decay": 0.0},
+                {"params": [], "weight_decay": 0.0, "lr": self.args.value_learning_rate},
+            ]
+            for name, parameter in target.named_parameters():
+                if parameter.requires_grad:
+                    which = 2 if is_value_parameter(name) else 0 if name in decayed else 1
+                    groups[which]["params"].append(parameter)
+            self.optimizer = kind([group for group in groups if group["params"]], **settings)
+        return self.optimizer
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Adds the means of the updates since the last report."""
+        if self._metrics and "loss" in logs:
+            names = self._metrics[-1].keys()
+            for name in names:
+                values = [m[name] for m in self._metrics if name in m]
+                logs[name] = sum(values) / len(values)
+            self._metrics = []
+        super().log(logs, start_time)
+
+    def floating_point_ops(self, inputs: Batch) -> int:
+        """Six operations a parameter and token and pass: forward, and twice that backward."""
+        parameters = sum(p.numel() for p in self.model.parameters())
+        tokens = sum(len(t.tokens) for t in inputs.trajectories if t.tokens is not None)
+        return int(6 * parameters * tokens * self.args.ppo_epochs)
+
+    def _make_reference(self, frozen: nn.Module | None) -> Reference | None:
+        if not self.args.kl_coef:
+            return None
+        if frozen is None:
+            return Reference(
+                Scorer(self.model, temperature=self.args.temperature),
+                self.model,
+                self.model.disable_adapter,
+            )
+        attach(frozen)
+        frozen.requires_grad_(False).eval().to(self.args.device)
+        return Reference(Scorer(frozen, temperature=self.args.temperature), frozen)
+
+    # ---- checkpoints ---------------------------------------------------------------------------
+
+    def save_checkpoint(self) -> None:
+        """Saves everything that an exact resume needs, whole or not at all."""
+        self._checkpoint = checkpoints.save_atomically(
+            Path(self.args.output_dir), self.write_checkpoint, keep=self.args.save_total_limit
+        )
+
+    def save_files(self, folder: Path) -> None:
+        """Policy (loads in ``AutoModelForCausalLM``), value head, tokenizer, state of the source."""
+        self.policy.save(folder)
+        if self.processing_class is not None:
+            self.processing_class.save_pretrained(folder)
+        (folder / _SOURCE_FILE).write_text(json.dumps(self.source.state_dict()))
+
+    def load_files(self, folder: Path) -> None:
+        """Policy and value head of a checkpoint."""
+        self.policy.load(folder)

@@ -1,0 +1,120 @@
+"""What the trainer consumes and what it gives back, without saying how trajectories are made.
+
+The trainer pulls batches and tells the source when an update is done; the source owns the engine,
+the environments and the ledger. A push design (the rollout calls the trainer) was rejected: TRL's
+trainer base owns the loop. Importable without torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from agentic_gym.errors import ConfigError
+from agentic_gym.types import Trajectory
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The trajectories of one update.
+
+    Attributes:
+        update: number of this update, from 1; when it is done the weights have this version.
+        trajectories: none of them an ``infra_error``.
+    """
+
+    update: int
+    trajectories: Sequence[Trajectory]
+
+
+class Policy(Protocol):
+    """The trained policy, as seen from outside the trainer."""
+
+    def weights(self) -> Mapping[str, Any]:
+        """Tensors by the names that the causal LM has on disk: no value head, LoRA merged in."""
+        ...
+
+    def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> list[float]:
+        """Log-probability of each token after the prompt, at the sampling temperature."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A finished update.
+
+    Attributes:
+        version: of the weights now: the number of updates made.
+        policy: the trained policy.
+        checkpoint: complete checkpoint of this version, or None if none was due.
+        metrics: what the update measured.
+    """
+
+    version: int
+    policy: Policy
+    checkpoint: Path | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+class TrajectorySource(Protocol):
+    """Where batches come from."""
+
+    def begin(self, version: int, policy: Policy, state: Mapping[str, Any] | None) -> None:
+        """Called once before the first batch.
+
+        Args:
+            version: of the weights that training starts from.
+            policy: the policy as loaded.
+            state: what :meth:`state_dict` gave for the checkpoint, or None without one.
+        """
+        ...
+
+    def next_batch(self) -> Batch | None:
+        """The batch of the next update, or None when there are no more. May take minutes."""
+        ...
+
+    def update_finished(self, update: Update) -> None:
+        """An update is done, and its checkpoint (if one was due) is on disk."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """JSON-able state that belongs into a checkpoint."""
+        ...
+
+
+class RecordedSource:
+    """Batches given beforehand: for offline training on recorded trajectories, and for tests.
+
+    Args:
+        batches: one list of trajectories an update.
+    """
+
+    def __init__(self, batches: Sequence[Sequence[Trajectory]]) -> None:
+        self._batches = batches
+        self._done = 0
+        self.updates: list[Update] = []
+
+    def begin(self, version: int, policy: Policy, state: Mapping[str, Any] | None) -> None:
+        """Starts at the batch after ``version``."""
+        if version > len(self._batches):
+            raise ConfigError(
+                f"the checkpoint has version {version}, but only {len(self._batches)} batches are given"
+            )
+        self._done = version
+
+    def next_batch(self) -> Batch | None:
+        """The next recorded batch, or None after the last."""
+        if self._done >= len(self._batches):
+            return None
+        return Batch(self._done + 1, self._batches[self._done])
+
+    def update_finished(self, update: Update) -> None:
+        """Moves on to the next batch."""
+        self._done = update.version
+        self.updates.append(update)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: the version says it all."""
+        return {}
