@@ -34,18 +34,7 @@ class HostProcess:
         os.set_blocking(self._errors_r, False)
         try:
             self._process = (
-                _spawner()
-                .submit(
-                    subprocess.Popen,
-                    list(argv),
-                    stdin=theirs,
-                    stdout=theirs,
-                    stderr=errors_w,
-                    env=env,
-                    pass_fds=pass_fds,
-                    cwd="/",
-                )
-                .result()
+                _spawner().submit(self._spawn, argv, env, pass_fds, theirs, errors_w).result()
             )
         except BaseException:
             ours.close()
@@ -60,6 +49,24 @@ class HostProcess:
         fd = ours.detach()
         self.channel = Channel(fd, fd)
         self._errors = b""
+
+    @staticmethod
+    def _spawn(
+        argv: Sequence[str],
+        env: dict[str, str],
+        pass_fds: Sequence[int],
+        line: socket.socket,
+        errors_w: int,
+    ) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            list(argv),
+            stdin=line,
+            stdout=line,
+            stderr=errors_w,
+            env=env,
+            pass_fds=pass_fds,
+            cwd="/",
+        )
 
     def end(self) -> None:
         """Hangs up, upon which the supervisor ends by itself and all else with it; kills what does not.

@@ -90,7 +90,7 @@ def sweep() -> int:
         if _is_running(*process):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process[0], signal.SIGKILL)
-        if all([_remove(item) for item in left]):
+        if not [item for item in left if not _remove(item)]:
             path.unlink(missing_ok=True)
             swept += 1
     return swept

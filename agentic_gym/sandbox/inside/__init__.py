@@ -1,4 +1,4 @@
-"""What runs inside a sandbox, shared by every backend: standard library only, Python 3.9 or newer.
+"""What runs inside a sandbox, shared by every backend: standard library only, Python 3.10 or newer.
 
 A backend makes this folder visible in the sandbox, read-only, and starts ``boot.py`` with
 ``python -I -S``. Two processes live there for as long as the sandbox does: the supervisor

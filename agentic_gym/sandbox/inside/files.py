@@ -123,9 +123,9 @@ def changes(root: str, base: str) -> tuple[list[dict[str, object]], list[bytes]]
                 content = os.readlink(os.fsencode(f"{root}/{path}"))
             elif info.st_size <= TEXT_LIMIT or before.get(path) == info.st_size:
                 content = _read_path(f"{root}/{path}")
-                if mode == "100644" and before.get(path) == info.st_size:
-                    if content == _read_path(f"{base}/{path}"):
-                        continue
+                same_size = mode == "100644" and before.get(path) == info.st_size
+                if same_size and content == _read_path(f"{base}/{path}"):
+                    continue
                 if len(content) > TEXT_LIMIT:
                     content = None
         except OSError:  # replaced while we looked: it counts as changed
@@ -217,7 +217,7 @@ def _read_path(path: str) -> bytes:
 
 
 def _read_all(fd: int) -> bytes:
-    chunks = []
+    chunks: list[bytes] = []
     while True:
         chunk = os.read(fd, 2**20)
         if not chunk:

@@ -126,9 +126,11 @@ def _set_up_streams(output_w: int) -> None:
     os.dup2(null, 0)
     os.dup2(output_w, 1)
     os.dup2(output_w, 2)
-    sys.stdin = open(0, closefd=False)
-    sys.stdout = open(1, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
-    sys.stderr = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    text: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace", "closefd": False}
+    sys.stdin, sys.stdout, sys.stderr = (
+        open(fd, mode, buffering, **text)  # noqa: SIM115 -- they live as long as the process
+        for fd, mode, buffering in ((0, "r", -1), (1, "w", -1), (2, "w", 1))
+    )
 
 
 def _only_private_descriptor(result_w: int) -> int:

@@ -17,12 +17,12 @@ import select
 import signal
 import time
 from collections.abc import Mapping
-from typing import NoReturn, Union
+from typing import NoReturn
 
 from agentic_gym.sandbox.inside.capture import HeadTail
 from agentic_gym.sandbox.inside.isolation import Namespaces, Plain
 
-Isolation = Union[Namespaces, Plain]
+Isolation = Namespaces | Plain
 _STATUS_FD, _OUTPUT_FD = 4, 5
 _REPORT = (
     b"{ __gym_status=$?; printf '%s\\0' $__gym_status; pwd -P; printf '\\0'; "
@@ -176,7 +176,8 @@ def _become_bash(
     # Above the targets first, so that no dup2 below overwrites a source.
     high = [_above(fd) for fd in (command_r, status_w, output_w)]
     null = _above(os.open("/dev/null", os.O_RDWR))
-    for source, target in zip([high[0], null, null, high[1], high[2]], (0, 1, 2, 4, 5)):
+    targets = (0, 1, 2, _STATUS_FD, _OUTPUT_FD)
+    for source, target in zip([high[0], null, null, high[1], high[2]], targets, strict=True):
         os.dup2(source, target, inheritable=True)
     for number in (
         signal.SIGPIPE,

@@ -99,7 +99,7 @@ class Supervisor:
         return self._runner.run(request)
 
     def _write(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
-        for path, content in zip(request["paths"], blobs):
+        for path, content in zip(request["paths"], blobs, strict=True):
             files.write(self._root, path, content)
         return {}, []
 
@@ -110,7 +110,7 @@ class Supervisor:
     def _reset(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
         self._shell.stop()
         if request["paths"] is not None:
-            self._isolation.set_base(dict(zip(request["paths"], blobs)))
+            self._isolation.set_base(dict(zip(request["paths"], blobs, strict=True)))
         self._isolation.fresh()
         return {}, []
 
@@ -142,7 +142,12 @@ class RunnerProcess:
         except (ChannelClosed, ChannelTimeout):
             self.stop()
             self._start()
-        lost = {"outcomes": {}, "exit_code": None, "collection_errors": {}, "duplicates": []}
+        lost: dict[str, Any] = {
+            "outcomes": {},
+            "exit_code": None,
+            "collection_errors": {},
+            "duplicates": [],
+        }
         duration = time.monotonic() - started
         return {**lost, "timed_out": False, "duration_s": duration}, [b"the test runner died"]
 
@@ -204,7 +209,9 @@ def main() -> NoReturn:
     try:
         config, blobs = channel.receive()
         try:
-            supervisor = Supervisor(channel, config, dict(zip(config.pop("paths"), blobs)))
+            supervisor = Supervisor(
+                channel, config, dict(zip(config.pop("paths"), blobs, strict=True))
+            )
         except OSError as error:
             channel.send(_described(error))
             os._exit(1)
