@@ -6,6 +6,7 @@ import sqlite3
 from typing import Any, Literal
 
 import agentic_gym
+from agentic_gym.evaluation import evaluate
 from agentic_gym.tools import format_action
 
 
@@ -58,19 +59,6 @@ def scripted(observation: str, info: dict[str, Any]) -> str:
     return format_action([("answer", {"city": json.loads(observation)[0][1]})])
 
 
-def play(seed: int) -> float:
-    """Plays one episode and returns its reward."""
-    env = agentic_gym.make("examples/find-city-v0")
-    observation, info = env.reset(seed=seed)
-    total, over = 0.0, False
-    while not over:
-        observation, reward, terminated, truncated, info = env.step(scripted(observation, info))
-        total, over = total + float(reward), terminated or truncated
-    env.close()
-    return total
-
-
 if __name__ == "__main__":
     agentic_gym.check_env("examples/find-city-v0")
-    returns = [play(seed) for seed in range(20)]
-    print(f"solved {sum(returns):.0f} of {len(returns)} episodes")
+    print(evaluate("examples/find-city-v0", scripted, episodes=100, progress=False).render())
