@@ -60,7 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_USER_ERROR
     try:
         command: Command = entries[name].load()
-        return command.run(rest)
+        status = command.run(rest)
+        sys.stdout.flush()  # here, where a closed pipe is caught, rather than at exit
+        return status
     except BrokenPipeError:
         # The reader went away (``| head``): nothing is wrong, and nothing may be written on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
