@@ -18,8 +18,9 @@ JSON decoder says where a block ends, and tags count only outside it.
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -33,6 +34,8 @@ _TAG = re.compile(r"<think>|</think>|<tool_call>")
 _BLOCK_END = re.compile(r"</tool_call>|<tool_call>|</think>")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _KEYS = frozenset({"name", "arguments"})
+_MAX_DEPTH = 100
+_TOO_DEEP = f"Invalid JSON: nested too deeply, more than {_MAX_DEPTH} levels"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,7 @@ def _read_block(text: str, start: int, call_id: str) -> tuple[ToolCall, int]:
 def _decode(text: str, begin: int) -> tuple[Any, int]:
     """Decodes one JSON value at ``begin``; literal line feeds in strings are accepted."""
     try:
-        return _DECODER.raw_decode(text, begin)
+        value, after = _DECODER.raw_decode(text, begin)
     except json.JSONDecodeError as error:
         at = error.pos
         near = text[max(begin, at - 20) : at + 20]
@@ -144,9 +147,11 @@ def _decode(text: str, begin: int) -> tuple[Any, int]:
             f"Invalid JSON: {error.msg} at character {at - begin}, near {_show(near)}"
         ) from None
     except RecursionError:
-        raise _Unreadable("Invalid JSON: nested too deeply") from None
+        raise _Unreadable(_TOO_DEEP) from None
     except ValueError as error:  # an integer of more than 4,300 digits
         raise _Unreadable(f"Invalid JSON: {error}") from None
+    _refuse_odd(value)
+    return value, after
 
 
 def _refuse_rest(rest: str) -> NoReturn:
@@ -163,8 +168,6 @@ def _name_of(value: Any) -> str:
     name = value.get("name")
     if not isinstance(name, str) or not name:
         raise _Unreadable('The object has no "name": the name of the tool to call')
-    if _SURROGATE.search(name):
-        raise _Unreadable('"name" is not valid Unicode: it has a lone surrogate')
     return name
 
 
@@ -182,14 +185,25 @@ def _arguments_of(value: dict[str, Any]) -> dict[str, Any]:
         return {}
     if not isinstance(arguments, dict):
         raise _Unreadable(f'"arguments" must be a JSON object, found {_show(arguments)}')
-    if _has_surrogate(arguments):
-        raise _Unreadable("The arguments are not valid Unicode: a string has a lone surrogate")
     return arguments
 
 
-def _has_surrogate(value: Any) -> bool:
-    """Whether any string in a decoded value cannot be encoded (tools would crash on it)."""
-    return bool(_SURROGATE.search(json.dumps(value, ensure_ascii=False)))
+def _refuse_odd(value: Any) -> None:
+    """Refuses what Python's decoder accepts and tools would crash on, level by level."""
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        if any(isinstance(item, str) and _SURROGATE.search(item) for item in level):
+            raise _Unreadable("Not valid Unicode: a string has a lone surrogate")
+        level = [child for item in level for child in _children(item)]
+        if not level:
+            return
+    raise _Unreadable(_TOO_DEEP)
+
+
+def _children(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return (*value, *value.values())
+    return value if isinstance(value, list) else ()
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -205,7 +219,16 @@ def _constant(name: str) -> NoReturn:
     raise _Unreadable(f"Invalid JSON: {name} is not a JSON number")
 
 
-_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_object, parse_constant=_constant)
+def _float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise _Unreadable(f"Invalid JSON: the number {_show(text)} is out of range")
+    return value
+
+
+_DECODER = json.JSONDecoder(
+    strict=False, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float
+)
 
 
 def _skip_space(text: str, position: int) -> int:

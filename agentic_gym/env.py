@@ -242,9 +242,11 @@ class ToolEnv(gymnasium.Env[str, str], abc.ABC):
     def _call(self, call: ToolCall) -> str:
         if self._finished:
             raise ToolCallError("The episode is over; this call was not run")
-        if call.error is not None or call.arguments is None:
-            raise ToolCallError(f"{call.error}. Expected:\n{self._example()}")
         specs = self.tool_specs
+        if call.error is not None or call.arguments is None:
+            known = specs.get(call.name)
+            expected = f" {known.signature}" if known else f"\n{self._example()}"
+            raise ToolCallError(f"{call.error}. Expected:{expected}")
         if call.name not in specs:
             close = difflib.get_close_matches(call.name[:_MAX_NAME_CHARS], specs, n=1)
             hint = f" Did you mean {close[0]}?" if close else ""

@@ -11,7 +11,11 @@ from agentic_gym.registration import register
 from agentic_gym.testing import EchoEnv, GuessEnv
 from agentic_gym.tools import format_action
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    # Python 3.12 and later, where gymnasium forks while a test runner's thread is alive.
+    pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning"),
+]
 
 HI = format_action([("echo", {"text": "hí \x00🙂"})])
 STOP = format_action([("stop", {})])

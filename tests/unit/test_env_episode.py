@@ -316,3 +316,9 @@ def test_clip_text_never_exceeds_its_limit(limit: int) -> None:
     long = clip_text("a" * 500 + "b" * 500, 100)
     assert long.startswith("a" * 20)
     assert long.endswith("b" * 20)
+
+
+def test_what_is_expected_is_the_named_tool_where_a_name_could_be_read() -> None:
+    env = started(EchoEnv())
+    observation, *_ = env.step('<tool_call>\n{"name": "stop", "arguments": []}\n</tool_call>')
+    assert observation == 'Error: "arguments" must be a JSON object, found []. Expected: stop()'
