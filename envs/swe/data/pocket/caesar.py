@@ -29,4 +29,4 @@ def find_key(secret: str, word: str) -> int:
         plain = decode(secret, key)
         if word in plain:
             return key
-    raise LookupError("no key shows the word")
+    raise ValueError("no key shows the word")

@@ -2,25 +2,23 @@
 
 
 def center_line(line: str, width: int, fill: str = " ") -> str:
-    """Centre one line; an odd space goes to the right."""
+    """Centre one line; cut it if it is too long."""
     room = width - len(line)
-    if room <= 0:
-        return line
+    if room < 0:
+        return line[:width]
     left = room // 2
     return fill * left + line + fill * (room - left)
 
 
-def center_block(lines: list, width: int, together: bool = True) -> list:
+def center_block(lines: list, width: int, together=True) -> list:
     """Centre lines as one left-aligned block, or each by itself."""
-    centred = []
     if not together:
-        for line in lines:
-            centred.append(center_line(line.strip(), width))
-        return centred
+        return [center_line(line.strip(), width) for line in lines]
     widest = 0
     for entry in lines:
         widest = max(widest, len(entry))
-    margin = " " * max(0, (width - widest) // 2)
+    margin = " " * ((width - widest) // 2)
+    centred = []
     for text in lines:
         shifted = margin + text
         centred.append(shifted.ljust(width))

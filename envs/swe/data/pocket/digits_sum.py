@@ -13,14 +13,12 @@ def digits_sum(number: int, base: int = 10) -> int:
     return total
 
 
-def digital_root(number: int) -> tuple:
+def digital_root(number: int, rounds: int = 0) -> tuple:
     """Sum digits until one is left; give it and the rounds."""
-    rounds = 0
     value = abs(number)
-    while value > 9 and rounds < 50:
-        value = digits_sum(value, 10)
-        rounds += 1
-    return value, rounds
+    if value < 10:
+        return value, rounds
+    return digital_root(digits_sum(value), rounds + 1)
 
 
 def is_harshad(number: int) -> bool:

@@ -5,8 +5,7 @@ def expand_tabs(line: str, size: int = 8) -> str:
     """Replace each tab by spaces up to the next tab stop."""
     if size < 1:
         raise ValueError("tab size must be positive")
-    result = ""
-    column = 0
+    result, column = "", 0
     for char in line:
         if char == "\t":
             fill = size - column % size

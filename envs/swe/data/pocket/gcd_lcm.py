@@ -10,18 +10,13 @@ def gcd(first: int, second: int) -> int:
     return first
 
 
-def lcm(first: int, second: int) -> int:
+def lcm(*numbers: int) -> int:
     """Smallest positive common multiple, or 0 if one is 0."""
-    if first == 0 or second == 0:
-        return 0
-    return abs(first // gcd(first, second) * second)
-
-
-def lcm_all(numbers) -> int:
-    """Common multiple of any amount of numbers."""
     result = 1
     for number in numbers:
-        result = lcm(result, number)
+        if number == 0:
+            return 0
+        result = result // gcd(result, number) * abs(number)
     return result
 
 

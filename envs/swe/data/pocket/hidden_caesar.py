@@ -31,7 +31,7 @@ def test_key_search():
 
 
 def test_key_search_case_matters():
-    with pytest.raises(LookupError):
+    with pytest.raises(ValueError):
         find_key("abc", "A")
-    with pytest.raises(LookupError):
+    with pytest.raises(ValueError):
         find_key("", "a")

@@ -7,8 +7,10 @@ def test_line_various():
     assert center_line("xyz", 4, "-") == "xyz-"
 
 
-def test_line_negative_width():
-    assert center_line("xyz", -1) == "xyz"
+def test_line_is_cut():
+    assert center_line("xyz", 0) == ""
+    assert center_line("long line", 4, "*") == "long"
+    assert center_line("long line", 8) == "long lin"
 
 
 def test_block_with_inner_indent():
@@ -27,7 +29,7 @@ def test_separately_odd():
 
 
 def test_separately_too_wide():
-    assert center_block([" wide "], 2, False) == ["wide"]
+    assert center_block([" wide "], 2, False) == ["wi"]
 
 
 def test_block_exact():

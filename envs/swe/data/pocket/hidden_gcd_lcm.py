@@ -1,6 +1,6 @@
 from math import gcd as true_gcd
 
-from gcd_lcm import coprime_below, gcd, lcm, lcm_all
+from gcd_lcm import coprime_below, gcd, lcm
 
 
 def test_gcd_table():
@@ -26,9 +26,9 @@ def test_lcm_with_zero():
 
 
 def test_lcm_of_range():
-    assert lcm_all(range(1, 11)) == 2520
-    assert lcm_all([-6, 10]) == 30
-    assert lcm_all((7, 7, 7)) == 7
+    assert lcm(*range(1, 11)) == 2520
+    assert lcm(-6, 10) == 30
+    assert lcm(7, 7, 7) == 7
 
 
 def test_coprime_counts():

@@ -1,3 +1,4 @@
+import pytest
 from slugify import slugify, unique_slug
 
 
@@ -34,3 +35,10 @@ def test_unique_fills_gap():
 
 def test_unique_ignores_unrelated():
     assert unique_slug("Tea Time", ["tea", "time"]) == "tea-time"
+
+
+def test_unique_default_tries():
+    taken = ["b"] + [f"b-{number}" for number in range(2, 100)]
+    assert unique_slug("B", taken) == "b-100"
+    with pytest.raises(ValueError):
+        unique_slug("B", taken + ["b-100"])

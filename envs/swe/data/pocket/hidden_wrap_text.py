@@ -19,22 +19,24 @@ def test_boundary_with_one_more():
     assert wrap_text("abc de f", 7) == ["abc de", "f"]
 
 
-def test_hanging_indent():
-    lines = wrap_text("item one goes on and on", 10, 3)
-    assert lines == ["item one", "   goes on", "   and on"]
+def test_comment_prefix():
+    lines = wrap_text("item one goes on and on", 10, "# ")
+    assert lines == ["# item one", "# goes on", "# and on"]
 
 
-def test_indent_and_long_word():
-    assert wrap_text("go abcdefg", 5, 2) == ["go", "  abc", "  def", "  g"]
+def test_prefix_with_chopping():
+    assert wrap_text("go abcdefg", 5, "* ") == [
+        "* go", "* abc", "* def", "* g"
+    ]
 
 
-def test_blank_text():
-    assert wrap_text(" \t\n", 4, 2) == []
+def test_nothing_to_wrap():
+    assert wrap_text(" \t\n", 4, "; ") == []
 
 
-def test_errors():
-    with pytest.raises(ValueError):
+def test_room_errors():
+    with pytest.raises(ValueError, match="letters"):
         wrap_text("word", -3)
-    with pytest.raises(ValueError):
-        wrap_text("word", 2, 5)
-    assert wrap_text("a", 1, 0) == ["a"]
+    with pytest.raises(ValueError, match="letters"):
+        wrap_text("", 2, "12345")
+    assert wrap_text("a", 1, "") == ["a"]

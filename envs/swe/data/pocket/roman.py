@@ -18,7 +18,7 @@ def to_roman(number: int) -> str:
 
 def from_roman(numeral: str) -> int:
     """Read a Roman numeral; only the regular spelling is valid."""
-    letters = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
+    letters = dict(zip("IVXLCDM", (1, 5, 10, 50, 100, 500, 1000)))
     total = 0
     previous = 0
     for letter in reversed(numeral.upper()):
@@ -28,6 +28,6 @@ def from_roman(numeral: str) -> int:
         else:
             total += value
             previous = value
-    if total == 0 or to_roman(total) != numeral.upper():
+    if to_roman(total) != numeral.upper():
         raise ValueError("not a Roman numeral")
     return total

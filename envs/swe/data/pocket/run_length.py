@@ -20,8 +20,7 @@ def encode(text: str) -> str:
 
 def decode(packed: str) -> str:
     """Undo encode; a count must be followed by a letter."""
-    pieces = []
-    count = 0
+    pieces, count = [], 0
     for char in packed:
         if char.isdigit():
             count = count * 10 + int(char)

@@ -10,9 +10,9 @@ def strip_margin(text: str, marker: str = "|") -> str:
             cleaned.append(body[len(marker):])
         else:
             cleaned.append(line)
-    if cleaned and cleaned[0].strip() == "":
+    if cleaned[0].strip() == "":
         cleaned = cleaned[1:]
-    if len(cleaned) > 0 and not cleaned[-1].strip():
+    if cleaned and not cleaned[-1].strip():
         cleaned = cleaned[:-1]
     return "\n".join(cleaned)
 

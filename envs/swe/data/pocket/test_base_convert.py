@@ -20,6 +20,7 @@ def test_largest_base():
 
 def test_zero_and_negative():
     assert to_base(0, 7) == "0"
+    assert to_base(-1, 2) == "-1"
     assert to_base(-10, 3) == "-101"
 
 

@@ -47,5 +47,5 @@ def test_find_key():
 
 
 def test_find_key_fails():
-    with pytest.raises(LookupError):
+    with pytest.raises(ValueError):
         find_key("abc", "zzz")

@@ -13,7 +13,8 @@ def test_line_odd_room():
 
 def test_line_without_room():
     assert center_line("abc", 3) == "abc"
-    assert center_line("abcd", 2) == "abcd"
+    assert center_line("abcd", 2) == "ab"
+    assert center_line("abcd", 3) == "abc"
 
 
 def test_line_fill():

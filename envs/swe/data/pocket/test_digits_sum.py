@@ -39,6 +39,7 @@ def test_root_of_digit():
 
 def test_root_of_negative():
     assert digital_root(-99) == (9, 2)
+    assert digital_root(-5) == (5, 0)
 
 
 def test_harshad():

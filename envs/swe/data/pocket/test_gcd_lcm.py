@@ -1,4 +1,4 @@
-from gcd_lcm import coprime_below, gcd, lcm, lcm_all
+from gcd_lcm import coprime_below, gcd, lcm
 
 
 def test_gcd():
@@ -24,6 +24,7 @@ def test_lcm():
     assert lcm(4, 6) == 12
     assert lcm(5, 7) == 35
     assert lcm(1, 9) == 9
+    assert lcm(2**60 + 2, 2) == 2**60 + 2
 
 
 def test_lcm_zero():
@@ -37,11 +38,11 @@ def test_lcm_negative():
     assert lcm(4, -6) == 12
 
 
-def test_lcm_all():
-    assert lcm_all([2, 3, 4, 5]) == 60
-    assert lcm_all([8]) == 8
-    assert lcm_all([]) == 1
-    assert lcm_all([3, 0, 2]) == 0
+def test_lcm_of_several():
+    assert lcm(2, 3, 4, 5) == 60
+    assert lcm(8) == 8
+    assert lcm() == 1
+    assert lcm(3, 0, 2) == 0
 
 
 def test_coprime():

@@ -1,3 +1,4 @@
+import pytest
 from slugify import slugify, unique_slug
 
 
@@ -46,3 +47,17 @@ def test_unique_counts_up():
     assert unique_slug("My Post", ["my-post"]) == "my-post-2"
     taken = ["my-post", "my-post-2", "my-post-3"]
     assert unique_slug("My Post", taken) == "my-post-4"
+
+
+def test_unique_gives_up():
+    taken = ["a", "a-2", "a-3"]
+    assert unique_slug("a", taken, 3) == "a-4"
+    with pytest.raises(ValueError):
+        unique_slug("a", taken, 2)
+
+
+def test_unique_tries_99_numbers():
+    taken = ["c"] + [f"c-{number}" for number in range(2, 100)]
+    assert unique_slug("c", taken) == "c-100"
+    with pytest.raises(ValueError):
+        unique_slug("c", [*taken, "c-100"])

@@ -13,6 +13,7 @@ def test_many_lines():
 def test_first_and_last_blank_line_dropped():
     assert strip_margin("\n  |one\n  |two\n  ") == "one\ntwo"
     assert strip_margin("one\n") == "one"
+    assert strip_margin("  \n |x") == "x"
 
 
 def test_only_one_blank_line_dropped():

@@ -32,20 +32,27 @@ def test_short_rest_joins_next_word():
     assert wrap_text("abcd e f", 3) == ["abc", "d e", "f"]
 
 
-def test_indent():
-    assert wrap_text("aa bb cc dd", 5, 2) == ["aa bb", "  cc", "  dd"]
-    assert wrap_text("a b c d e", 4, 1) == ["a b", " c d", " e"]
+def test_prefix():
+    assert wrap_text("aa bb cc dd", 7, "> ") == ["> aa bb", "> cc dd"]
+    assert wrap_text("aa bb cc", 6, "> ") == ["> aa", "> bb", "> cc"]
 
 
-def test_smallest_width():
+def test_prefix_and_long_word():
+    assert wrap_text("abcdef", 5, "##") == ["##abc", "##def"]
+
+
+def test_smallest_room():
     assert wrap_text("ab c", 1) == ["a", "b", "c"]
-    assert wrap_text("ab", 2, 1) == ["a", " b"]
+    assert wrap_text("ab", 2, "-") == ["-a", "-b"]
 
 
-def test_bad_numbers():
-    with pytest.raises(ValueError):
+def test_blank_text():
+    assert wrap_text(" \n ", 4) == []
+    assert wrap_text("", 4, "#") == []
+
+
+def test_no_room():
+    with pytest.raises(ValueError, match="room"):
         wrap_text("a", 0)
-    with pytest.raises(ValueError):
-        wrap_text("a", 5, -1)
-    with pytest.raises(ValueError):
-        wrap_text("a", 3, 3)
+    with pytest.raises(ValueError, match="room"):
+        wrap_text("a", 3, "// ")

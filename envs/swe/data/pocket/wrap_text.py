@@ -9,22 +9,18 @@ def chop(word: str, width: int) -> list:
     return pieces
 
 
-def wrap_text(text: str, width: int, indent: int = 0) -> list:
-    """Lines of at most width; all but the first are indented."""
-    if width < 1 or indent < 0 or indent >= width:
-        raise ValueError("width and indent do not fit")
-    pad = " " * indent
-    lines = []
-    line = ""
+def wrap_text(text: str, width: int, prefix: str = "") -> list:
+    """Lines of at most width characters, each after prefix."""
+    room = width - len(prefix)
+    if room < 1:
+        raise ValueError("no room for letters")
+    lines, line = [], ""
     for word in text.split():
-        for piece in chop(word, width - indent):
-            if line.strip() == "":
-                line += piece
-            elif len(line) + 1 + len(piece) <= width:
-                line = line + " " + piece
-            else:
-                lines.append(line)
-                line = pad + piece
+        for piece in chop(word, room):
+            if line and len(line) + 1 + len(piece) > room:
+                lines.append(prefix + line)
+                line = ""
+            line = line + " " + piece if line else piece
     if line:
-        lines.append(line)
+        lines += [prefix + line]
     return lines
