@@ -1,0 +1,194 @@
+"""What a run is put together from: environments, model, codec, engine, rollouts, trainer.
+
+:mod:`~agentic_gym.trainers.pipeline` says in which order things happen; here they are made.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentic_gym.agent import LMAgent
+from agentic_gym.chat import ChatCodec
+from agentic_gym.engines.transformers import TransformersEngine
+from agentic_gym.errors import ConfigError
+from agentic_gym.registration import make
+from agentic_gym.rollout import Launch, Rollout
+from agentic_gym.store import RunStore
+from agentic_gym.trainers import checkpoints
+from agentic_gym.trainers.demonstrations import Demonstration, encode, record_many
+from agentic_gym.trainers.models import DecoderShape, load_policy, make_decoder
+from agentic_gym.trainers.run_config import TrainConfig, import_object
+from agentic_gym.trainers.tokenizer import train_tokenizer
+from agentic_gym.trainers.warm_start import WarmStartStep, warm_start
+from agentic_gym.types import SamplingParams
+
+if TYPE_CHECKING:
+    import gymnasium
+    from rich.console import Console
+
+    from agentic_gym.evaluation import AgentFactory
+
+START_FOLDER = "start"
+CHECKPOINT_FOLDER = "checkpoints"
+STARTER = Path(__file__).parent / "data" / "starter"
+
+
+class Assembly:
+    """Makes and keeps the parts of one run."""
+
+    def __init__(self, config: TrainConfig, store: RunStore, console: Console) -> None:
+        self._config = config
+        self._store = store
+        self._console = console
+        self._model: Any = None
+        self._tokenizer: Any = None
+        self._codec: ChatCodec | None = None
+        self._engine: TransformersEngine | None = None
+        self._tasks: dict[str, list[str]] = {}
+
+    # ---- tasks and environments ------------------------------------------------------------------
+
+    def make_env(self, options: Mapping[str, Any]) -> gymnasium.Env[str, str]:
+        """An environment with the run's options and budgets, and ``options`` over them."""
+        env = self._config.env
+        budgets: dict[str, Any] = {"max_turns": env.max_turns}
+        if env.goal_reminder_turns:
+            budgets["goal_reminder_turns"] = env.goal_reminder_turns
+        return make(env.id, **{**env.options, **options, **budgets})
+
+    def task_ids(self, options: Mapping[str, Any]) -> list[str]:
+        """Ids of the tasks that an environment with these options has, in its own order."""
+        env = self.make_env(options)
+        try:
+            return [task.task_id for task in env.get_wrapper_attr("tasks")]
+        finally:
+            env.close()
+
+    def train_tasks(self) -> list[str]:
+        """Ids of the tasks that train."""
+        return self.task_ids(self._config.env.train_options)
+
+    def eval_tasks(self, name: str) -> list[str]:
+        """Ids of an evaluation's tasks: the first of an order that the seed of the run does not change."""
+        section = self._config.evaluations[name]
+        if name not in self._tasks:
+            ids = sorted(self.task_ids(section.options))
+            random.Random(0).shuffle(ids)
+            self._tasks[name] = ids[: section.num_tasks or None]
+        return self._tasks[name]
+
+    def rollout(self, options: Mapping[str, Any], agents: AgentFactory) -> Rollout:
+        """A rollout in environments with these options."""
+        return Rollout(
+            lambda: self.make_env(options),
+            agents,
+            concurrency=self._config.rollout.concurrency,
+            episode_limit_s=self._config.rollout.episode_limit_s,
+        )
+
+    def policy_rollout(self, options: Mapping[str, Any], *, greedy: bool) -> Rollout:
+        """A rollout of the policy as the engine has it now."""
+        return self.rollout(options, self._policy_agents(greedy=greedy))
+
+    def _policy_agents(self, *, greedy: bool) -> AgentFactory:
+        assert self._engine is not None and self._codec is not None, "prepare comes first"
+        settings, engine, codec = self._config.rollout, self._engine, self._codec
+        sampling = SamplingParams(
+            max_tokens=settings.max_tokens_per_turn,
+            temperature=0.0 if greedy else settings.temperature,
+        )
+
+        def agent(launch: Launch) -> LMAgent:
+            return LMAgent(
+                engine, codec, sampling, max_tokens_per_episode=settings.max_tokens_per_episode
+            )
+
+        return agent
+
+    # ---- policy ------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Loads the newest policy of the run, or makes and warm-starts it; starts the engine."""
+        start = self._config.output_dir / START_FOLDER
+        trained = self._config.output_dir / CHECKPOINT_FOLDER
+        folder = checkpoints.newest(trained) or checkpoints.newest(start) or self._make_start(start)
+        self._model, self._tokenizer = load_policy(folder)
+        self._codec = ChatCodec(
+            self._tokenizer, show_tools=self._config.rollout.show_tools, thinking=None
+        )
+        self._engine = TransformersEngine(
+            self._model,
+            max_batch=self._config.rollout.concurrency,
+            max_context=self._config.rollout.max_tokens_per_episode,
+            threads=self._config.rollout.engine_threads or None,
+        )
+
+    def _make_start(self, parent: Path) -> Path:
+        """Makes the policy that reinforcement learning starts from, whole or not at all."""
+        config = self._config
+        demonstrations = self._record() if config.demonstrations.policy else []
+        if config.model == "scratch":
+            if not demonstrations:
+                raise ConfigError(
+                    "model='scratch' needs demonstrations.policy: an untrained model never acts"
+                )
+            texts = [text for demonstration in demonstrations for text in demonstration.texts()]
+            tokenizer = train_tokenizer(texts, vocab_size=config.shape.vocab_size)
+            sizes = config.shape.model_dump(exclude={"vocab_size"})
+            shape = DecoderShape(**sizes, max_context=config.rollout.max_tokens_per_episode)
+            model = make_decoder(tokenizer, shape, seed=config.seed)
+        else:
+            model, tokenizer = load_policy(STARTER if config.model == "starter" else config.model)
+        if demonstrations:
+            codec = ChatCodec(tokenizer, show_tools=config.rollout.show_tools, thinking=None)
+            limit = config.rollout.max_tokens_per_episode
+            streams = encode(codec, demonstrations, max_tokens=limit)
+            warm_start(model, streams, config.warm_start, seed=config.seed, on_step=self._log_step)
+
+        def write(staging: Path) -> Path:
+            folder = staging / "checkpoint-0"
+            model.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
+            return folder
+
+        return checkpoints.save_atomically(parent, write)
+
+    def _record(self) -> list[Demonstration]:
+        section, options = self._config.demonstrations, self._config.env.train_options
+        env = self.make_env(options)
+        try:
+            make_policy = import_object(section.policy)(env.unwrapped)
+        finally:
+            env.close()
+        ids = self.train_tasks()
+        random.Random(self._config.seed).shuffle(ids)
+        ids = ids[: section.max_tasks or None]
+        episodes = [(task, sample) for sample in range(section.per_task) for task in ids]
+        from rich.progress import Progress
+
+        with Progress(console=self._console, transient=True) as bar:
+            job = bar.add_task("demonstrations", total=len(episodes))
+            return record_many(
+                lambda: self.make_env(options),
+                make_policy,
+                episodes,
+                on_episode=lambda demonstration: bar.advance(job),
+            )
+
+    def _log_step(self, step: WarmStartStep) -> None:
+        self._store.log_metrics(
+            step.step, {"warm_start/loss": step.loss, "warm_start/accuracy": step.accuracy}
+        )
+        if step.step % 20 == 0 or step.step == step.num_steps:
+            self._console.print(
+                f"  warm start {step.step}/{step.num_steps}: loss {step.loss:.3f}, "
+                f"accuracy {100 * step.accuracy:.1f} %, {step.num_tokens:,} tokens"
+            )
+
+    # ---- training ----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Ends the engine."""

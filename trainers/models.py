@@ -1,0 +1,106 @@
+"""Policies to train: a small decoder made from scratch, or any causal LM from a folder or name.
+
+The small one is a Qwen3 in every respect but size, so that every engine, renderer and tool parser that
+knows Qwen3 takes it as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentic_gym.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderShape:
+    """Shape of the decoder made from scratch.
+
+    Attributes:
+        hidden: width of the residual stream.
+        layers: number of blocks.
+        heads: number of query heads.
+        kv_heads: number of key/value heads (grouped-query attention).
+        head_dim: width of one head.
+        intermediate: width of the feed-forward layer.
+        max_context: longest sequence, in tokens.
+    """
+
+    hidden: int = 192
+    layers: int = 4
+    heads: int = 6
+    kv_heads: int = 3
+    head_dim: int = 32
+    intermediate: int = 512
+    max_context: int = 2048
+
+
+def make_decoder(
+    tokenizer: PreTrainedTokenizerFast, shape: DecoderShape, *, seed: int
+) -> PreTrainedModel:
+    """A freshly initialised Qwen3 decoder in float32, embeddings tied.
+
+    Args:
+        tokenizer: gives the vocabulary and the special tokens.
+        shape: its size.
+        seed: of the initialisation; the global generator is left as it was.
+    """
+    import torch
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=shape.hidden,
+        intermediate_size=shape.intermediate,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+        max_position_embeddings=shape.max_context,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.convert_tokens_to_ids("<|im_end|>"),
+        pad_token_id=tokenizer.convert_tokens_to_ids("<|endoftext|>"),
+        attention_dropout=0.0,
+        dtype="float32",
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model: PreTrainedModel = Qwen3ForCausalLM(config)
+    return model
+
+
+def load_policy(name_or_path: str | Path, **kwargs: Any) -> tuple[PreTrainedModel, Any]:
+    """Loads a causal LM and its tokenizer from a folder, or by name where a hub is reachable.
+
+    Args:
+        name_or_path: a folder saved by ``save_pretrained``, or a model's name.
+        kwargs: passed to ``AutoModelForCausalLM.from_pretrained``.
+
+    Raises:
+        CheckpointError: it cannot be loaded; says what was tried.
+    """
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(name_or_path))
+        model = AutoModelForCausalLM.from_pretrained(
+            str(name_or_path), **{"dtype": "float32", **kwargs}
+        )
+    except (OSError, ValueError, KeyError) as error:
+        first_line = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
+        raise CheckpointError(
+            f"{str(name_or_path)!r} is not a causal LM that can be loaded here: {first_line}. "
+            "Give a folder written by save_pretrained (config.json, model.safetensors, tokenizer files), "
+            "'starter' for the bundled model or 'scratch' for a new one."
+        ) from error
+    return model, tokenizer
+
+
+def count_parameters(model: PreTrainedModel) -> int:
+    """Number of parameters, tied ones once."""
+    return sum(parameter.numel() for parameter in model.parameters())

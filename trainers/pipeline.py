@@ -1,0 +1,221 @@
+"""A whole training run: warm start, evaluation, PPO, evaluation, report. Resumable at every point.
+
+Each phase leaves its result in the run folder (a checkpoint, or trajectories in the store), and a run that
+is started again with ``resume`` takes up the first phase whose result is missing. The phases are methods in
+the order in which they run; what they work with is in :mod:`~agentic_gym.trainers.assembly`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from agentic_gym.config import dump_config, read_yaml
+from agentic_gym.errors import ConfigError
+from agentic_gym.evaluation import (
+    EvalResult,
+    make_launches,
+    percent,
+    policy_factory,
+    results_table,
+    success_difference,
+    summarise,
+)
+from agentic_gym.metrics import Interval
+from agentic_gym.report import write_report
+from agentic_gym.rollout import Launch, Rollout
+from agentic_gym.store import RunStore
+from agentic_gym.trainers.assembly import Assembly
+from agentic_gym.trainers.run_config import EvalSection, TrainConfig, import_object
+from agentic_gym.types import Trajectory
+
+CONFIG_FILE = "config.yaml"
+STORE_FILE = "run.sqlite"
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run found.
+
+    Attributes:
+        output_dir: the run folder.
+        before: results before training, by evaluation name.
+        after: results after training.
+        rises: paired difference of the success rate, by evaluation name.
+        baselines: results of the agents evaluated beside.
+        report: path of ``report.html``.
+    """
+
+    output_dir: Path
+    before: dict[str, EvalResult]
+    after: dict[str, EvalResult]
+    rises: dict[str, Interval]
+    baselines: dict[str, EvalResult]
+    report: Path
+
+
+class Pipeline:
+    """Runs one configuration.
+
+    Args:
+        config: the run.
+        resume: take up a run that was stopped; otherwise the run folder must be new.
+        console: where progress goes; standard error by default.
+
+    Raises:
+        ConfigError: the run folder is taken, or holds a run of another configuration.
+    """
+
+    def __init__(
+        self, config: TrainConfig, *, resume: bool = False, console: Console | None = None
+    ) -> None:
+        self._config = config
+        self._console = console or Console(stderr=True)
+        _claim(config, resume=resume)
+        self._store = RunStore(config.output_dir / STORE_FILE)
+        self._assembly = Assembly(config, self._store, self._console)
+
+    def run(self) -> RunResult:
+        """All phases, in order; returns what they found."""
+        try:
+            with self._phase("prepare"):
+                self._assembly.prepare()
+            with self._phase("baselines"):
+                self._evaluate_baselines()
+            with self._phase("evaluate_before"):
+                self._evaluate("before")
+            with self._phase("train"):
+                self._assembly.train()
+            with self._phase("evaluate_after"):
+                self._evaluate("after")
+            return self._conclude()
+        finally:
+            self._assembly.close()
+            self._store.close()
+
+    # ---- phases --------------------------------------------------------------------------------
+
+    def _evaluate(self, when: str) -> None:
+        """Evaluates the policy as it is now on every evaluation's tasks."""
+        for name, section in self._config.evaluations.items():
+            for style in ("sampled", "greedy") if section.greedy else ("sampled",):
+                self._evaluate_once(f"{when}/{name}/{style}", name, section, style == "greedy")
+
+    def _evaluate_once(self, label: str, name: str, section: EvalSection, greedy: bool) -> None:
+        if label in self._store.evals():
+            return
+        launches = make_launches(
+            self._assembly.eval_tasks(name),
+            samples_per_task=1 if greedy else section.samples,
+            seed=self._config.seed,
+            name=label,
+        )
+        with self._assembly.policy_rollout(section.options, greedy=greedy) as rollout:
+            self._play(label, rollout, launches)
+
+    def _evaluate_baselines(self) -> None:
+        for agent, path in self._config.baselines.items():
+            make_policy = import_object(path)
+            for name, section in self._config.evaluations.items():
+                label = f"baseline/{name}/{agent}"
+                if label in self._store.evals():
+                    continue
+                launches = make_launches(
+                    self._assembly.eval_tasks(name), seed=self._config.seed, name=label
+                )
+                with self._assembly.rollout(
+                    section.options, policy_factory(make_policy)
+                ) as rollout:
+                    self._play(label, rollout, launches)
+
+    def _play(self, label: str, rollout: Rollout, launches: list[Launch]) -> None:
+        trajectories = rollout.collect(launches, description=label)
+        self._store.record_eval(label, trajectories)
+        result = summarise(trajectories)
+        self._console.print(
+            f"  {label:<32} solved {percent(result.success)} % "
+            f"of {result.counted} episodes, {result.outcomes['infra_error']} infra errors"
+        )
+
+    def _conclude(self) -> RunResult:
+        before: dict[str, EvalResult] = {}
+        after: dict[str, EvalResult] = {}
+        rises: dict[str, Interval] = {}
+        baselines: dict[str, EvalResult] = {}
+        for label in self._store.evals():
+            when, _, name = label.partition("/")
+            episodes = self._store.eval_trajectories(label)
+            if when == "baseline":
+                baselines[name] = summarise(episodes)
+            elif when == "before":
+                before[name] = summarise(episodes)
+                later = self._episodes(f"after/{name}")
+                after[name] = summarise(later)
+                rises[name] = success_difference(episodes, later)
+        report = write_report(self._config.output_dir)
+        self._print(before, after, rises, baselines)
+        return RunResult(self._config.output_dir, before, after, rises, baselines, report)
+
+    def _episodes(self, label: str) -> list[Trajectory]:
+        return self._store.eval_trajectories(label)
+
+    def _print(
+        self,
+        before: dict[str, EvalResult],
+        after: dict[str, EvalResult],
+        rises: dict[str, Interval],
+        baselines: dict[str, EvalResult],
+    ) -> None:
+        rows = {f"before {name}": result for name, result in before.items()}
+        rows |= {f"after  {name}": result for name, result in after.items()}
+        rows |= {f"agent  {name}": result for name, result in baselines.items()}
+        console = Console(width=max(self._console.width, 160))
+        console.print(results_table(rows))
+        for name, rise in rises.items():
+            console.print(
+                f"rise on {name}: {percent(rise, signed=True)} points "
+                "(95 % interval, paired and clustered by task)"
+            )
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        """Times a phase; a run that was stopped inside one adds up."""
+        self._console.print(f"[bold]{name.replace('_', ' ')}[/bold]")
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = self._store.get_state("phase_s", {})
+            spent[name] = spent.get(name, 0.0) + time.perf_counter() - began
+            self._store.put_state("phase_s", spent)
+
+
+def _claim(config: TrainConfig, *, resume: bool) -> None:
+    """Makes the run folder, or checks that it holds this very run."""
+    folder, path = config.output_dir, config.output_dir / CONFIG_FILE
+    if path.exists():
+        if not resume:
+            raise ConfigError(
+                f"{folder} already holds a run: give another output_dir, or --resume to go on with it"
+            )
+        stored = read_yaml(TrainConfig, path)
+        if stored != config:
+            changed = [
+                name
+                for name in TrainConfig.model_fields
+                if getattr(stored, name) != getattr(config, name)
+            ]
+            raise ConfigError(
+                f"{folder} holds a run of another configuration (different: {', '.join(changed)}): "
+                "resume it with its own config.yaml, or give another output_dir"
+            )
+        return
+    if resume:
+        raise ConfigError(f"{folder} holds no run to resume ({CONFIG_FILE} is missing)")
+    folder.mkdir(parents=True, exist_ok=True)
+    dump_config(config, path)

@@ -1,0 +1,176 @@
+"""Configuration of a whole training run: what ``agentic-gym train`` and ``examples/train_swe.py`` read.
+
+Environments are named, never imported: by id and options, so that any registered environment trains.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from agentic_gym.config import ReadWhen, StrictConfig
+from agentic_gym.errors import ConfigError
+from agentic_gym.trainers.warm_start import WarmStartConfig
+
+Positive = Annotated[int, Field(gt=0)]
+Rate = Annotated[float, Field(gt=0)]
+
+
+class EnvSection(StrictConfig):
+    """Which environment, and how episodes end.
+
+    Attributes:
+        id: a registered id.
+        options: passed to the environment for every use.
+        train_options: further options of the environment that trains.
+        max_turns: turn limit of an episode.
+        goal_reminder_turns: re-state the task every so many turns; 0 for never.
+    """
+
+    id: str = "agentic_gym/SWE-v0"
+    options: dict[str, Any] = {}
+    train_options: dict[str, Any] = {}
+    max_turns: Positive = 10
+    goal_reminder_turns: Annotated[int, Field(ge=0)] = 0
+
+
+class ShapeSection(StrictConfig):
+    """Shape of a decoder made from scratch; see ``trainers.models.DecoderShape``."""
+
+    hidden: Positive = 192
+    layers: Positive = 4
+    heads: Positive = 6
+    kv_heads: Positive = 3
+    head_dim: Positive = 32
+    intermediate: Positive = 512
+    vocab_size: Positive = 1024
+
+
+class DemonstrationSection(StrictConfig):
+    """Where demonstrations come from.
+
+    Attributes:
+        policy: import path ``module:function``; called with the training environment, it returns a
+            function that makes a demonstrator. Empty for no warm start.
+        per_task: episodes a task.
+        max_tasks: tasks that are demonstrated (the first of a seeded order); 0 for all.
+    """
+
+    policy: str = ""
+    per_task: Positive = 2
+    max_tasks: Annotated[int, Field(ge=0)] = 0
+
+
+class RolloutSection(StrictConfig):
+    """How episodes are played.
+
+    Attributes:
+        concurrency: episodes at once.
+        temperature: of sampling.
+        max_tokens_per_turn: limit of one completion.
+        max_tokens_per_episode: limit of a whole episode, prompts and observations included.
+        episode_limit_s: wall-clock limit of an episode.
+        engine_threads: CPU threads of the engine; 0 leaves it to torch.
+        show_tools: put the tools' schemas into the prompt.
+    """
+
+    concurrency: Positive = 32
+    temperature: Rate = 1.0
+    max_tokens_per_turn: Positive = 96
+    max_tokens_per_episode: Positive = 1536
+    episode_limit_s: Rate = 120.0
+    engine_threads: Annotated[int, Field(ge=0)] = 0
+    show_tools: bool = True
+
+
+class PPOSection(StrictConfig):
+    """Settings of PPO; names and meanings are those of ``AgenticPPOConfig``.
+
+    Attributes:
+        updates: number of updates.
+        episodes_per_update: trajectories of a batch.
+        group_size: episodes of one task in a batch.
+        extra: any other field of ``AgenticPPOConfig``.
+    """
+
+    updates: Annotated[int, Field(ge=0)] = 24
+    episodes_per_update: Positive = 64
+    group_size: Positive = 4
+    learning_rate: Rate = 2.5e-4
+    value_learning_rate: Rate = 3e-3
+    ppo_epochs: Positive = 2
+    minibatch_size: Positive = 32
+    advantage: Literal["turn_gae", "token_gae", "group"] = "turn_gae"
+    gamma: float = 1.0
+    gae_lambda: float = 0.95
+    entropy_coef: float = 0.0
+    kl_coef: float = 0.0
+    target_kl: float | None = 0.1
+    value_warmup_updates: int = 1
+    lora_rank: Annotated[int, Field(ge=0)] = 0
+    save_every: Positive = 8
+    report_to: list[str] = []
+    extra: dict[str, Any] = {}
+
+
+class EvalSection(StrictConfig):
+    """One evaluation, before and after training.
+
+    Attributes:
+        options: of the environment (a split, for instance).
+        num_tasks: tasks (the first of a seeded order); 0 for all.
+        samples: episodes a task, sampled at the temperature of training.
+        greedy: also one episode a task at temperature 0.
+    """
+
+    options: dict[str, Any] = {}
+    num_tasks: Annotated[int, Field(ge=0)] = 0
+    samples: Positive = 2
+    greedy: bool = True
+
+
+class TrainConfig(StrictConfig):
+    """A whole run.
+
+    Attributes:
+        output_dir: the run folder.
+        name: in the report.
+        seed: of everything.
+        model: "starter" (bundled), "scratch" (made new), or a folder or name of a causal LM.
+        shape: of a model made from scratch.
+        evaluations: by name.
+        baselines: agents evaluated beside, by name: import path ``module:function`` or ``module:Class``.
+    """
+
+    output_dir: Path = Path("runs/train")
+    name: str = "train"
+    seed: int = 0
+    model: str = "starter"
+    env: EnvSection = EnvSection()
+    shape: Annotated[ShapeSection, ReadWhen("model", ("scratch",))] = ShapeSection()
+    demonstrations: DemonstrationSection = DemonstrationSection()
+    warm_start: WarmStartConfig = WarmStartConfig()
+    rollout: RolloutSection = RolloutSection()
+    ppo: PPOSection = PPOSection()
+    evaluations: dict[str, EvalSection] = {}
+    baselines: dict[str, str] = {}
+
+
+def import_object(path: str) -> Any:
+    """Imports ``module:name``.
+
+    Raises:
+        ConfigError: the path is malformed, or there is no such module or name.
+    """
+    module_name, _, name = path.partition(":")
+    if not module_name or not name:
+        raise ConfigError(f"{path!r} is not an import path: write module:name")
+    try:
+        return getattr(importlib.import_module(module_name), name)
+    except ImportError as error:
+        raise ConfigError(f"{path!r} cannot be imported: {error}") from error
+    except AttributeError as error:
+        raise ConfigError(f"{module_name} has no {name!r}") from error

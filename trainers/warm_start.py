@@ -1,0 +1,188 @@
+"""Warm start: supervised learning on demonstrations, before reinforcement learning.
+
+A demonstration is a trajectory whose "sampled" tokens were written by a demonstrator. The loss is the
+cross-entropy of those tokens, plus ``context_weight`` times that of everything else (files, test output):
+a model made from scratch has no pretraining, so what it reads is also what it learns the language from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from agentic_gym.config import StrictConfig
+from agentic_gym.errors import ConfigError, NonFiniteError
+from agentic_gym.trainers.batching import Row, collate, plan
+from agentic_gym.trainers.scoring import prepare_model
+from agentic_gym.types import TokenStream
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+class WarmStartConfig(StrictConfig):
+    """Settings of the warm start.
+
+    Attributes:
+        epochs: passes over the demonstrations; fractions are allowed.
+        learning_rate: peak; warmed up over 5 % of the steps, then a cosine down to a tenth.
+        batch_tokens: tokens of one step.
+        context_weight: weight of the loss on tokens that the demonstrator did not write.
+        weight_decay: of matrices; vectors are not decayed.
+        max_grad_norm: gradient clipping.
+    """
+
+    epochs: float = 2.0
+    learning_rate: float = 3e-3
+    batch_tokens: int = 8192
+    context_weight: float = 0.1
+    weight_decay: float = 0.05
+    max_grad_norm: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class WarmStartStep:
+    """Progress of a warm start.
+
+    Attributes:
+        step: steps done.
+        num_steps: steps in all.
+        loss: mean cross-entropy of the demonstrator's tokens in this step, in nats.
+        accuracy: share of them that the model would have chosen.
+        num_tokens: tokens read so far.
+    """
+
+    step: int
+    num_steps: int
+    loss: float
+    accuracy: float
+    num_tokens: int
+
+
+def warm_start(
+    model: PreTrainedModel,
+    demonstrations: Sequence[TokenStream],
+    config: WarmStartConfig,
+    *,
+    seed: int,
+    on_step: Callable[[WarmStartStep], None] = lambda step: None,
+) -> list[WarmStartStep]:
+    """Trains ``model`` in place.
+
+    Args:
+        model: a causal LM with full attention.
+        demonstrations: token streams; ``sampled`` marks what the demonstrator wrote.
+        config: settings.
+        seed: order of the demonstrations.
+        on_step: called after each step.
+
+    Raises:
+        ConfigError: no demonstration has a token to learn.
+        NonFiniteError: the loss is not finite; the model was not stepped with it.
+    """
+    rows = [_row(stream) for stream in demonstrations if len(stream) > 1]
+    if not any(stream.sampled[1:].any() for stream in demonstrations):
+        raise ConfigError("no demonstration has a token to learn: give at least one action")
+    prepare_model(model, "packed")
+    model.train()
+    steps = list(_batches(rows, config, seed))
+    optimizer = torch.optim.AdamW(
+        _groups(model, config), lr=config.learning_rate, betas=(0.9, 0.95)
+    )
+    history: list[WarmStartStep] = []
+    num_tokens = 0
+    for number, batch in enumerate(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = config.learning_rate * _schedule(number, len(steps))
+        loss, accuracy = _accumulate(model, [rows[i] for i in batch], demonstrations, batch, config)
+        if not math.isfinite(loss):
+            raise NonFiniteError(
+                f"warm start: the loss is {loss} at step {number}; lower learning_rate "
+                f"(now {config.learning_rate})"
+            )
+        torch.nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        num_tokens += sum(len(rows[i].ids) for i in batch)
+        history.append(WarmStartStep(number + 1, len(steps), loss, accuracy, num_tokens))
+        on_step(history[-1])
+    model.eval()
+    return history
+
+
+def _row(stream: TokenStream) -> Row:
+    """Every token is a target here; weights tell them apart."""
+    return Row(stream.ids.astype(np.int64), np.arange(1, len(stream), dtype=np.int64), 0)
+
+
+def _batches(rows: Sequence[Row], config: WarmStartConfig, seed: int) -> Iterator[list[int]]:
+    """Shuffled batches of about ``batch_tokens`` tokens, over ``epochs`` passes."""
+    rng = np.random.default_rng(seed)
+    budget = config.epochs * sum(len(row.ids) for row in rows)
+    batch: list[int] = []
+    tokens = 0
+    while budget > 0:
+        for i in rng.permutation(len(rows)):
+            batch.append(int(i))
+            tokens += len(rows[i].ids)
+            budget -= len(rows[i].ids)
+            if tokens >= config.batch_tokens or budget <= 0:
+                yield batch
+                batch, tokens = [], 0
+            if budget <= 0:
+                return
+
+
+def _groups(model: PreTrainedModel, config: WarmStartConfig) -> list[dict[str, Any]]:
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return [
+        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": config.weight_decay},
+        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+
+
+def _schedule(step: int, num_steps: int) -> float:
+    """Linear warm-up over 5 % of the steps, then a cosine from 1 to 0.1."""
+    warmup = max(1, round(0.05 * num_steps))
+    if step < warmup:
+        return (step + 1) / warmup
+    progress = (step - warmup) / max(1, num_steps - warmup)
+    return 0.1 + 0.45 * (1 + math.cos(math.pi * progress))
+
+
+def _accumulate(
+    model: PreTrainedModel,
+    rows: Sequence[Row],
+    demonstrations: Sequence[TokenStream],
+    batch: Sequence[int],
+    config: WarmStartConfig,
+) -> tuple[float, float]:
+    """Adds the gradients of one step; returns the loss and accuracy on the demonstrator's tokens."""
+    streams = [demonstrations[i] for i in batch]
+    total = float(sum(stream.sampled[1:].sum() for stream in streams)) or 1.0
+    loss_sum, hits = 0.0, 0.0
+    for piece in plan([row.length for row in rows], token_budget=config.batch_tokens // 2):
+        micro = collate([rows[i] for i in piece], layout="packed")
+        written = torch.from_numpy(np.concatenate([streams[i].sampled[1:] for i in piece]))
+        weights = torch.where(written, 1.0, config.context_weight)
+        logits = model(
+            input_ids=micro.input_ids,
+            position_ids=micro.position_ids,
+            use_cache=False,
+            cu_seq_lens_q=micro.offsets,
+            cu_seq_lens_k=micro.offsets,
+            max_length_q=micro.longest,
+            max_length_k=micro.longest,
+        ).logits[0]
+        losses = F.cross_entropy(logits[micro.select], micro.targets, reduction="none")
+        ((losses * weights).sum() / total).backward()
+        with torch.no_grad():
+            loss_sum += float(losses[written].sum())
+            hits += float((logits[micro.select].argmax(-1) == micro.targets)[written].sum())
+    return loss_sum / total, hits / total
