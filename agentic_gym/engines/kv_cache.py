@@ -40,24 +40,16 @@ class KVStore:
 
         Args:
             index: of the layer.
-            key: any tensor [..., kv heads, positions, head size]; likewise ``value``.
+            key: any keys [N, kv heads, head size]; likewise ``value``.
 
         Returns:
-            two tensors [rows, kv heads, max_length, head size].
+            keys [rows, kv heads, head size, max_length], so that the products of one query with all
+            keys read memory in order, and values [rows, kv heads, max_length, head size].
         """
         held = self._layers[index]
         if held is None:
-            # Zeros, not empty: a masked position has weight 0, and 0 × NaN would be NaN.
-            held = tuple(  # type: ignore[assignment]
-                torch.zeros(
-                    (self._num_rows, x.shape[-3], self.max_length, x.shape[-1]),
-                    dtype=x.dtype,
-                    device=self._device,
-                )
-                for x in (key, value)
-            )
+            held = self._new(key).transpose(2, 3).contiguous(), self._new(value)
             self._layers[index] = held
-        assert held is not None
         return held
 
     def swap(self, a: int, b: int, length: int) -> None:
@@ -77,8 +69,15 @@ class KVStore:
         for memory in self._memories():
             memory[row].zero_()
 
+    def _new(self, like: Tensor) -> Tensor:
+        # Zeros, not empty: a masked position has weight 0, and 0 × NaN would be NaN.
+        shape = (self._num_rows, like.shape[1], self.max_length, like.shape[2])
+        return torch.zeros(shape, dtype=like.dtype, device=self._device)
+
     def _memories(self) -> list[Tensor]:
-        return [memory for held in self._layers if held is not None for memory in held]
+        """Views of one shape: [rows, kv heads, max_length, head size]."""
+        held = [layer for layer in self._layers if layer is not None]
+        return [view for keys, values in held for view in (keys.transpose(2, 3), values)]
 
 
 @dataclass(slots=True)

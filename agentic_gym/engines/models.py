@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from agentic_gym.engines.fused import FusedDecoder
 from agentic_gym.engines.kv_cache import KVStore
 from agentic_gym.engines.ragged import RaggedBatch, Segment, register_attention
 from agentic_gym.errors import ConfigError, EngineError
@@ -45,9 +46,17 @@ class ServedModel:
         self.vocab_size = int(config.get_text_config().vocab_size)
         self.num_layers = int(config.get_text_config().num_hidden_layers)
         self._model = _build(config, register_attention(), dtype, device)
+        self._fused: FusedDecoder | None = None
         given = model.state_dict()
         self.load({name: given[name] for name in self._model.state_dict() if name in given})
+        if FusedDecoder.supports(self._model):
+            self._fused = FusedDecoder(self._model, max_context)
         probe(self)
+
+    @property
+    def fused(self) -> bool:
+        """Whether the leaner forward pass of :mod:`agentic_gym.engines.fused` is used."""
+        return self._fused is not None
 
     def forward(self, input_ids: Tensor, batch: RaggedBatch) -> Tensor:
         """Logits of each sequence's last token.
@@ -58,6 +67,8 @@ class ServedModel:
         Returns:
             [sequences, vocabulary]
         """
+        if self._fused is not None:
+            return self._fused.forward(input_ids, batch)
         output = self._model(
             input_ids=input_ids[None],
             position_ids=batch.positions[None],
@@ -107,6 +118,8 @@ class ServedModel:
         with torch.no_grad():
             for name, tensor in weights.items():
                 own[name].copy_(tensor)
+        if self._fused is not None:
+            self._fused.refresh()
 
 
 def probe(model: ServedModel, *, tolerance: float = 1e-3) -> None:
