@@ -21,9 +21,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, TrainerCallback
+from transformers import AutoModelForCausalLM, TrainerCallback, TrainerState
+from transformers.trainer_utils import TrainOutput
 
-from agentic_gym.errors import ConfigError, TrainingError
+from agentic_gym.errors import TrainingError
 from agentic_gym.trainers import checkpoints
 from agentic_gym.trainers._compat import HookedTrainer
 from agentic_gym.trainers.advantages import token_rewards
@@ -32,7 +33,7 @@ from agentic_gym.trainers.config import AgenticPPOConfig
 from agentic_gym.trainers.experience import Credit, Experience
 from agentic_gym.trainers.policy import TrainedPolicy, add_lora, disable_dropout
 from agentic_gym.trainers.scoring import Scorer, prepare_model
-from agentic_gym.trainers.source import Batch, TrajectorySource, Update
+from agentic_gym.trainers.source import Batch, Start, TrajectorySource, Update
 from agentic_gym.trainers.update import Reference, Updater
 from agentic_gym.trainers.value_head import attach, is_value_parameter
 from agentic_gym.types import Outcome
@@ -96,9 +97,7 @@ class AgenticPPOTrainer(HookedTrainer):
             credit=credit,
             reference=self._make_reference(frozen),
         )
-        self._begun = False
-        self._start_version = 0
-        self._start_state: dict[str, Any] | None = None
+        self._start: Start | None = None
         self._unreported: Update | None = None
         self._checkpoint: Path | None = None
         self._metrics: list[dict[str, float]] = []
@@ -124,16 +123,13 @@ class AgenticPPOTrainer(HookedTrainer):
             CheckpointError: the checkpoint cannot be used.
         """
         folder = self._resolve(resume_from_checkpoint)
-        self._begun = False
-        self._start_version = checkpoints.version_of(folder) if folder is not None else 0
-        self._start_state = None
+        self._start = Start(0, self.policy)
         if folder is not None:
-            self._start_state = json.loads((folder / _SOURCE_FILE).read_text())
-            if self._start_version >= self.args.max_steps:
-                raise ConfigError(
-                    f"{folder} already has {self._start_version} updates and max_steps is "
-                    f"{self.args.max_steps}: raise max_steps to train on"
-                )
+            version = checkpoints.version_of(folder)
+            state = json.loads((folder / _SOURCE_FILE).read_text())
+            self._start = Start(version, self.policy, folder, state)
+            if version >= self.args.max_steps:
+                return self._only_load(folder)
         result = super().train(
             resume_from_checkpoint=None if folder is None else str(folder), **kwargs
         )
@@ -141,6 +137,18 @@ class AgenticPPOTrainer(HookedTrainer):
             self.save_checkpoint()
         self._report()
         return result
+
+    def _only_load(self, folder: Path) -> TrainOutput:
+        """The run was complete: whoever resumes it gets its policy, and nothing is trained."""
+        self.load_files(folder)
+        self.state = TrainerState.load_from_json(str(folder / "trainer_state.json"))
+        self._begin()
+        return TrainOutput(self.version, 0.0, {})
+
+    def _begin(self) -> None:
+        start, self._start = self._start, None
+        if start is not None and self.is_world_process_zero():
+            self.source.begin(start)
 
     def _resolve(self, resume: str | Path | bool | None) -> Path | None:
         if resume is True:
@@ -160,11 +168,8 @@ class AgenticPPOTrainer(HookedTrainer):
     ) -> tuple[list[Batch], None]:
         """Reports the last update to the source and pulls the next batch."""
         started = time.perf_counter()
-        if self.is_world_process_zero():
-            if not self._begun:
-                self.source.begin(self._start_version, self.policy, self._start_state)
-            self._report()
-        self._begun = True
+        self._begin()
+        self._report()
         published = time.perf_counter()
         batch = self._pull()
         self._outside = {

@@ -42,6 +42,23 @@ class Policy(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Start:
+    """Where training starts from.
+
+    Attributes:
+        version: of the weights.
+        policy: as loaded.
+        checkpoint: that it was loaded from, or None.
+        state: what :meth:`TrajectorySource.state_dict` gave for that checkpoint, or None.
+    """
+
+    version: int
+    policy: Policy
+    checkpoint: Path | None = None
+    state: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Update:
     """A finished update.
 
@@ -61,14 +78,8 @@ class Update:
 class TrajectorySource(Protocol):
     """Where batches come from."""
 
-    def begin(self, version: int, policy: Policy, state: Mapping[str, Any] | None) -> None:
-        """Called once before the first batch.
-
-        Args:
-            version: of the weights that training starts from.
-            policy: the policy as loaded.
-            state: what :meth:`state_dict` gave for the checkpoint, or None without one.
-        """
+    def begin(self, start: Start) -> None:
+        """Called once, before the first batch."""
         ...
 
     def next_batch(self) -> Batch | None:
@@ -96,13 +107,14 @@ class RecordedSource:
         self._done = 0
         self.updates: list[Update] = []
 
-    def begin(self, version: int, policy: Policy, state: Mapping[str, Any] | None) -> None:
-        """Starts at the batch after ``version``."""
-        if version > len(self._batches):
+    def begin(self, start: Start) -> None:
+        """Starts at the batch after the version that training starts from."""
+        if start.version > len(self._batches):
             raise ConfigError(
-                f"the checkpoint has version {version}, but only {len(self._batches)} batches are given"
+                f"the checkpoint has version {start.version}, but only {len(self._batches)} batches "
+                "are given"
             )
-        self._done = version
+        self._done = start.version
 
     def next_batch(self) -> Batch | None:
         """The next recorded batch, or None after the last."""
