@@ -21,7 +21,7 @@ from agentic_gym.errors import ConfigError
 K = TypeVar("K", bound=Hashable)
 Floats = npt.NDArray[np.float64]
 
-_BLOCK = 2**22  # numbers of one block of bootstrap draws: 32 MB
+_BLOCK = 2**20  # numbers of one block of bootstrap draws: 8 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,8 @@ def cluster_mean(
     if _is_constant(sums, sizes):
         return wilson_interval(int(value) * len(sizes), len(sizes), confidence=confidence)
     means = [
-        (weights @ sums) / (weights @ sizes) for weights in _draws(len(sizes), num_draws, seed)
+        sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+        for drawn in _draws(len(sizes), num_draws, seed)
     ]
     return _percentile_interval(value, np.concatenate(means), confidence)
 
@@ -192,8 +193,9 @@ def paired_difference(
             value + math.hypot(wilson_a.high - wilson_a.value, wilson_b.value - wilson_b.low),
         )
     differences = [
-        (weights @ sums_a) / (weights @ sizes_a) - (weights @ sums_b) / (weights @ sizes_b)
-        for weights in _draws(len(shared), num_draws, seed)
+        sums_a[drawn].sum(axis=1) / sizes_a[drawn].sum(axis=1)
+        - sums_b[drawn].sum(axis=1) / sizes_b[drawn].sum(axis=1)
+        for drawn in _draws(len(shared), num_draws, seed)
     ]
     return _percentile_interval(value, np.concatenate(differences), confidence)
 
@@ -209,14 +211,12 @@ def _is_constant(sums: Floats, sizes: Floats) -> bool:
     return bool((sums == 0).all() or (sums == sizes).all())
 
 
-def _draws(num_clusters: int, num_draws: int, seed: int) -> Iterator[Floats]:
-    """How often each cluster is drawn, block by block, so that memory stays bounded.  # [draws, clusters]"""
+def _draws(num_clusters: int, num_draws: int, seed: int) -> Iterator[npt.NDArray[np.intp]]:
+    """Which clusters are drawn, block by block, so that memory stays bounded.  # [draws, clusters]"""
     rng = np.random.default_rng(seed)
     block = max(1, _BLOCK // num_clusters)
-    uniform = np.full(num_clusters, 1 / num_clusters)
     for start in range(0, num_draws, block):
-        size = min(block, num_draws - start)
-        yield rng.multinomial(num_clusters, uniform, size=size).astype(np.float64)
+        yield rng.integers(num_clusters, size=(min(block, num_draws - start), num_clusters))
 
 
 def _percentile_interval(value: float, draws: Floats, confidence: float) -> Interval:

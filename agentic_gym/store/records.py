@@ -28,16 +28,24 @@ _STREAM_DTYPES = {
 }
 
 
-def to_json(value: Any) -> str:
-    """JSON text, ASCII only (so lone surrogates survive); numpy numbers become plain ones.
+def to_json(value: Any) -> bytes:
+    """JSON text as UTF-8 that keeps lone surrogates, for :func:`from_json`; numpy numbers become plain ones.
+
+    Escaping them instead would change text: JSON reads two escaped surrogates as one character.
 
     Raises:
         StoreError: JSON cannot hold it.
     """
     try:
-        return json.dumps(value, default=_plain, separators=(",", ":"))
+        text = json.dumps(value, default=_plain, separators=(",", ":"), ensure_ascii=False)
     except (TypeError, ValueError) as error:
         raise StoreError(f"this cannot be stored as JSON: {error}") from error
+    return text.encode("utf-8", "surrogatepass")
+
+
+def from_json(data: bytes) -> Any:
+    """The value that :func:`to_json` was given."""
+    return json.loads(data.decode("utf-8", "surrogatepass"))
 
 
 def encode_trajectory(trajectory: Trajectory) -> bytes:
@@ -65,7 +73,7 @@ def encode_trajectory(trajectory: Trajectory) -> bytes:
         "metrics": trajectory.metrics,
     }
     try:
-        text = to_json(head).encode("ascii")
+        text = to_json(head)
         body = b"" if tokens is None else b"".join(_arrays(tokens))
     except (StoreError, TypeError, ValueError) as error:
         raise StoreError(
@@ -83,7 +91,7 @@ def decode_trajectory(record: bytes) -> Trajectory:
     try:
         data = zlib.decompress(record)
         size = struct.unpack_from("<Q", data)[0]
-        head = json.loads(data[8 : 8 + size])
+        head = from_json(data[8 : 8 + size])
         num_tokens = head.pop("num_tokens")
         tokens = None if num_tokens is None else _stream(data, 8 + size, num_tokens)
         head["turns"] = tuple(Turn(**turn) for turn in head["turns"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 
 from agentic_gym.store import ledger
 from agentic_gym.store.database import Database, Schema
-from agentic_gym.store.records import decode_trajectory, encode_trajectory, to_json
+from agentic_gym.store.records import decode_trajectory, encode_trajectory, from_json, to_json
 from agentic_gym.types import Trajectory
 
 FILE_NAME = "run.sqlite"
@@ -20,7 +19,7 @@ _TABLES = """
 CREATE TABLE checkpoints (version INTEGER PRIMARY KEY, path TEXT NOT NULL);
 CREATE TABLE metrics (name TEXT, step INTEGER, value REAL, time REAL, PRIMARY KEY (name, step));
 CREATE TABLE evals (name TEXT, position INTEGER, record BLOB, PRIMARY KEY (name, position));
-CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL)
+CREATE TABLE state (key TEXT PRIMARY KEY, value BLOB NOT NULL)
 """
 SCHEMA = Schema(
     application_id=0x61675F73,  # "ag_s"
@@ -133,12 +132,12 @@ class RunStore(ledger.Ledger):
 
     def put_state(self, key: str, value: Any) -> None:
         """Keeps a JSON-able value under a key, in place of the earlier one."""
-        text = to_json(value)
+        data = to_json(value)
         with self._database.write() as db:
-            db.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, text))
+            db.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, data))
 
     def get_state(self, key: str, default: Any = None) -> Any:
         """The value under a key, or the default."""
         with self._database.read() as db:
             row = db.execute("SELECT value FROM state WHERE key = ?", (key,)).fetchone()
-        return default if row is None else json.loads(row[0])
+        return default if row is None else from_json(row[0])

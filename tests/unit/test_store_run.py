@@ -81,7 +81,7 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
         {"tokens": None},
         {"tokens": stream(0)},
         {"turns": ()},
-        {"prompt": "nul \0, lone \ud800, emoji 🙂"},
+        {"prompt": "nul \0, lone \ud800, two \ud83d\ude42, emoji 🙂"},
         {"error": "sandbox died", "outcome": Outcome.INFRA_ERROR, "terminated": False},
         {"metrics": {"x": math.nan, "y": math.inf, "z": 0.1 + 0.2}, "tags": {"split": "train"}},
         {"turns": (Turn("a", "b", 1e-300, "length", 0.25, 1 / 3, {"n": [1, {"k": None}]}),)},
@@ -302,8 +302,8 @@ def test_evaluations_are_replaced_whole_and_keep_their_order(store: RunStore) ->
 
 def test_state_is_json(store: RunStore) -> None:
     assert store.get_state("rng", "none") == "none"
-    store.put_state("rng", {"a": [1, None, "\ud800"], "n": np.int64(3)})
-    assert store.get_state("rng") == {"a": [1, None, "\ud800"], "n": 3}
+    store.put_state("rng", {"a": [1, None, "\ud800\udc00"], "n": np.int64(3)})
+    assert store.get_state("rng") == {"a": [1, None, "\ud800\udc00"], "n": 3}
     store.put_state("rng", None)
     assert store.get_state("rng", "default") is None
     with pytest.raises(StoreError, match="cannot be stored as JSON: object"):
