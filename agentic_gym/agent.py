@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -217,6 +218,90 @@ class PolicyAgent:
 
     async def end(self) -> None:
         """Nothing is held."""
+
+
+class ChatServer(Protocol):
+    """What :class:`ChatAgent` asks of a server; :class:`agentic_gym.engines.openai.OpenAIChat` is one."""
+
+    async def complete(
+        self, messages: list[Mapping[str, Any]], tools: list[Mapping[str, Any]], *, seed: int
+    ) -> tuple[Mapping[str, Any], FinishReason, int]:
+        """The assistant's message, why it ended, and how many tokens it has."""
+        ...
+
+
+class ChatAgent:
+    """A model behind a chat server: messages in, messages out, for evaluation only.
+
+    Args:
+        server: that completes conversations.
+        max_tokens_per_episode: most completion tokens of an episode, as the server counts them.
+    """
+
+    def __init__(self, server: ChatServer, *, max_tokens_per_episode: int | None = None) -> None:
+        self._server = server
+        self._limit = max_tokens_per_episode
+        self._spent = 0
+        self._messages: list[Mapping[str, Any]] = []
+        self._tools: list[Mapping[str, Any]] = []
+        self._calls: list[Mapping[str, Any]] = []
+        self._seed = 0
+
+    async def begin(
+        self, trajectory_id: str, seed: int, observation: str, info: Mapping[str, Any]
+    ) -> None:
+        """Takes over the first messages and the tools."""
+        self._seed = seed
+        self._messages = list(info.get("messages") or [{"role": "user", "content": observation}])
+        self._tools = list(info.get("tools") or ())
+
+    async def act(self) -> AgentAction | None:
+        """Asks the server.
+
+        Raises:
+            EngineError: it does not answer.
+            ConfigError: it refuses the request.
+        """
+        if self._limit is not None and self._spent >= self._limit:
+            return None
+        began = time.perf_counter()
+        message, reason, count = await self._server.complete(
+            self._messages, self._tools, seed=self._seed
+        )
+        self._spent += count
+        self._messages.append(message)
+        self._calls = list(message.get("tool_calls") or ())
+        return AgentAction(_action_text(message), reason, time.perf_counter() - began, count)
+
+    def observe(self, observation: str, info: Mapping[str, Any]) -> None:
+        """Appends the environment's messages; answers to calls get the ids that the server gave them."""
+        answers = list(info.get("messages") or [{"role": "user", "content": observation}])
+        ids = iter([call.get("id") for call in self._calls])
+        for answer in answers:
+            call_id = next(ids, None) if answer.get("role") == "tool" else None
+            self._messages.append(
+                answer if call_id is None else {**answer, "tool_call_id": call_id}
+            )
+
+    def stream(self) -> None:
+        """The server does not say what was sampled."""
+
+    async def end(self) -> None:
+        """Nothing is held."""
+
+
+def _action_text(message: Mapping[str, Any]) -> str:
+    """An assistant's message in Hermes form."""
+    parts = [message["content"]] if isinstance(message.get("content"), str) else []
+    for call in message.get("tool_calls") or ():
+        function = call.get("function") or {}
+        arguments = function.get("arguments")
+        written = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        name = json.dumps(function.get("name") or "")
+        parts.append(
+            f'<tool_call>\n{{"name": {name}, "arguments": {written or "{}"}}}\n</tool_call>'
+        )
+    return "\n".join(part for part in parts if part)
 
 
 def _joined(parts: list[Completion]) -> Completion:

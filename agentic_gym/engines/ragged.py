@@ -179,8 +179,8 @@ def ragged_attention(
     if softcap is not None or s_aux is not None:
         raise ValueError("attention with soft-capped scores or sinks is not served")
     scale = scaling if scaling is not None else query.shape[-1] ** -0.5
-    by_token = (x[0].transpose(0, 1) for x in (query, key, value))
-    attended = ragged.attend(module.layer_idx, *by_token, scale)
+    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+    attended = ragged.attend(module.layer_idx, q, k, v, scale)
     return attended.view(1, query.shape[2], query.shape[1], -1), None
 
 

@@ -1,0 +1,139 @@
+"""An engine that says what it was told to: for tests of agents, rollouts and trainers, without a model.
+
+It keeps the whole contract of :class:`~agentic_gym.engines.base.Engine` (versions, log-probabilities,
+abort, the three publish modes), deterministically.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from agentic_gym.engines.base import PublishMode
+from agentic_gym.errors import EngineError
+from agentic_gym.types import Completion, FinishReason, SamplingParams
+
+Script = Callable[[Sequence[int], str], Sequence[int]]
+"""What to say: from prompt ids and request id to completion ids."""
+
+
+class ScriptedEngine:
+    """Replays completions, one token an event-loop turn, so that requests really interleave.
+
+    Args:
+        script: completions to replay, in the order of the requests (the last one repeats), or a function
+            of prompt and request id. Put a stop token at the end of each, or it ends as "length".
+        version: of the pretended weights.
+        fail: request ids for which ``generate`` raises EngineError.
+    """
+
+    def __init__(
+        self,
+        script: Iterable[Sequence[int]] | Script,
+        *,
+        version: int = 0,
+        fail: Iterable[str] = (),
+    ) -> None:
+        self._script = script if callable(script) else _replay(script)
+        self._version = version
+        self._fail = frozenset(fail)
+        self._aborted: dict[str, bool] = {}
+        self._free = asyncio.Condition()
+        self._waiting_publishes = 0
+        self._closed = False
+        self.released: list[str] = []
+        self.prompts: list[tuple[int, ...]] = []
+
+    @property
+    def version(self) -> int:
+        """Version of the last publish."""
+        return self._version
+
+    async def generate(
+        self,
+        prompt_ids: Sequence[int],
+        sampling: SamplingParams,
+        *,
+        request_id: str,
+        session_id: str | None = None,
+    ) -> Completion:
+        """The next scripted completion, cut at ``max_tokens``."""
+        async with self._free:
+            await self._free.wait_for(lambda: self._waiting_publishes == 0)
+        if self._closed:
+            raise EngineError("the engine is closed")
+        if request_id in self._fail:
+            raise EngineError(f"scripted failure of {request_id!r}")
+        self.prompts.append(tuple(prompt_ids))
+        said = list(self._script(prompt_ids, request_id))
+        tokens: list[int] = []
+        versions: list[int] = []
+        reason: FinishReason = "length"
+        self._aborted[request_id] = False
+        try:
+            while len(tokens) < min(sampling.max_tokens, len(said)):
+                await asyncio.sleep(0)
+                if self._aborted[request_id]:
+                    reason = "abort"
+                    break
+                tokens.append(said[len(tokens)])
+                versions.append(self._version)
+                if tokens[-1] in sampling.stop_token_ids:
+                    reason = "stop"
+                    break
+        finally:
+            del self._aborted[request_id]
+            async with self._free:
+                self._free.notify_all()
+        logprobs = [
+            _logprob(token, version) for token, version in zip(tokens, versions, strict=True)
+        ]
+        return Completion(tuple(tokens), tuple(logprobs), tuple(versions), reason)
+
+    async def abort(self, request_id: str) -> None:
+        """Ends a request with what it has said."""
+        if request_id in self._aborted:
+            self._aborted[request_id] = True
+
+    async def release(self, session_id: str) -> None:
+        """Notes that the episode was released."""
+        self.released.append(session_id)
+
+    async def publish(
+        self, weights: Mapping[str, Any], version: int, *, mode: PublishMode = "wait"
+    ) -> None:
+        """Changes the version; running requests wait, go on or end by ``mode``."""
+        if mode == "abort":
+            for request_id in self._aborted:
+                self._aborted[request_id] = True
+        if mode == "wait":
+            self._waiting_publishes += 1
+            async with self._free:
+                await self._free.wait_for(lambda: not self._aborted)
+                self._version = version
+                self._waiting_publishes -= 1
+                self._free.notify_all()
+        self._version = version
+
+    async def close(self) -> None:
+        """Ends running requests."""
+        self._closed = True
+        for request_id in self._aborted:
+            self._aborted[request_id] = True
+
+
+def _replay(completions: Iterable[Sequence[int]]) -> Script:
+    left = [list(completion) for completion in completions]
+
+    def say(_prompt_ids: Sequence[int], _request_id: str) -> Sequence[int]:
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return say
+
+
+def _logprob(token: int, version: int) -> float:
+    """Some number in (-4, 0) that names token and version."""
+    digest = hashlib.blake2b(f"{token}/{version}".encode(), digest_size=4).digest()
+    return -4.0 * (int.from_bytes(digest, "little") + 1) / 2**32
