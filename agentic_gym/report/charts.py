@@ -18,6 +18,8 @@ Points = Sequence[tuple[float, float]]
 _WIDTH, _HEIGHT = 320, 170
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 8, 8, 20
 _MAX_POINTS = 400
+_BAR_WIDTH, _BAR_HEIGHT, _BAR_MARGIN = 200, 10, 8
+_QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def line_chart(series: Mapping[str, Points], *, label: str) -> Markup:
@@ -69,26 +71,29 @@ def line_chart(series: Mapping[str, Points], *, label: str) -> Markup:
     return _svg(parts, _WIDTH, _HEIGHT, label)
 
 
-def interval_bar(interval: Interval, *, kind: str, low: float = 0.0, high: float = 1.0) -> Markup:
-    """A point with its interval on a scale from ``low`` to ``high``; ``kind`` is its style class."""
-    width, height = 200, 14
-    marks = [low + (high - low) * quarter / 4 for quarter in range(5)]
-
-    def place(value: float) -> float:
-        return 4 + (min(max(value, low), high) - low) / (high - low) * (width - 8)
-
+def interval_bar(interval: Interval, *, kind: str) -> Markup:
+    """A share with its interval on a scale from 0 to 1; ``kind`` is its style class."""
+    middle = _BAR_HEIGHT / 2
     parts = [
-        f'<line class="{"zero" if mark == 0 and low < 0 else "grid"}" x1="{place(mark):.1f}" '
-        f'x2="{place(mark):.1f}" y1="0" y2="{height}"/>'
-        for mark in marks
+        f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{_BAR_HEIGHT}"/>'
+        for x in map(_along, _QUARTERS)
     ]
     if math.isfinite(interval.value):
-        ends = f'x1="{place(interval.low):.1f}" x2="{place(interval.high):.1f}"'
-        parts.append(f'<line class="whisker {kind}" {ends} y1="{height / 2}" y2="{height / 2}"/>')
+        ends = f'x1="{_along(interval.low):.1f}" x2="{_along(interval.high):.1f}"'
+        parts.append(f'<line class="whisker {kind}" {ends} y1="{middle}" y2="{middle}"/>')
         parts.append(
-            f'<circle class="{kind}" cx="{place(interval.value):.1f}" cy="{height / 2}" r="4"/>'
+            f'<circle class="{kind}" cx="{_along(interval.value):.1f}" cy="{middle}" r="3"/>'
         )
-    return _svg(parts, width, height, f"{interval:.3f}")
+    return _svg(parts, _BAR_WIDTH, _BAR_HEIGHT, f"{interval:.3f}")
+
+
+def interval_axis() -> Markup:
+    """The scale of :func:`interval_bar`, in percent."""
+    parts = [
+        f'<text class="tick" x="{_along(mark):.1f}" y="6" text-anchor="middle">{100 * mark:.0f}</text>'
+        for mark in _QUARTERS
+    ]
+    return _svg(parts, _BAR_WIDTH, 8, "0 to 100 percent")
 
 
 def stacked_bar(segments: Mapping[str, float], *, total: float | None = None) -> Markup:
@@ -98,18 +103,18 @@ def stacked_bar(segments: Mapping[str, float], *, total: float | None = None) ->
         segments: sizes by name; those that are not positive are left out.
         total: what the full width stands for; the sum if None.
     """
-    width, height, left, parts = 200, 14, 0.0, []
+    left, parts = 0.0, []
     shown = {name: size for name, size in segments.items() if size > 0 and math.isfinite(size)}
     whole = total or sum(shown.values()) or 1.0
     for name, size in shown.items():
-        share = size / whole * width
+        share = size / whole * _BAR_WIDTH
         parts.append(
-            f'<rect class="{escape(name)}" x="{left:.2f}" y="0" width="{share:.2f}" height="{height}">'
+            f'<rect class="{escape(name)}" x="{left:.2f}" y="0" width="{share:.2f}" height="{_BAR_HEIGHT}">'
             f"<title>{escape(name)}: {_short(size)}</title></rect>"
         )
         left += share
     words = ", ".join(f"{name} {_short(size)}" for name, size in shown.items())
-    return _svg(parts, width, height, words or "nothing")
+    return _svg(parts, _BAR_WIDTH, _BAR_HEIGHT, words or "nothing")
 
 
 def nice_ticks(low: float, high: float, *, most: int = 5) -> list[float]:
@@ -128,13 +133,18 @@ def nice_ticks(low: float, high: float, *, most: int = 5) -> list[float]:
     return [float(f"{index * step:.12g}") for index in range(first, last + 1)]
 
 
-def moving_average(points: Points, *, weight: float = 0.8) -> list[tuple[float, float]]:
-    """Exponential moving average without the bias towards the start; what is not finite is passed over."""
-    averaged, total, mass = [], 0.0, 0.0
-    for x, y in points:
-        if math.isfinite(y):
-            total, mass = weight * total + y, weight * mass + 1
-            averaged.append((x, total / mass))
+def moving_average(points: Points) -> list[tuple[float, float]]:
+    """Mean over a centred window of about an eighth of the points; what is not finite is passed over.
+
+    The window shrinks on both sides towards the ends, so that a trend is neither delayed nor bent.
+    """
+    finite = [(x, y) for x, y in points if math.isfinite(y)]
+    half = max(1, len(finite) // 16)
+    averaged = []
+    for index, (x, _) in enumerate(finite):
+        reach = min(half, index, len(finite) - 1 - index)
+        window = [y for _, y in finite[index - reach : index + reach + 1]]
+        averaged.append((x, sum(window) / len(window)))
     return averaged
 
 
@@ -145,6 +155,10 @@ def thin(points: Points, most: int) -> list[tuple[float, float]]:
         return list(points)
     runs = [points[start : start + size] for start in range(0, len(points), size)]
     return [(sum(x for x, _ in run) / len(run), sum(y for _, y in run) / len(run)) for run in runs]
+
+
+def _along(share: float) -> float:
+    return _BAR_MARGIN + min(max(share, 0.0), 1.0) * (_BAR_WIDTH - 2 * _BAR_MARGIN)
 
 
 def _line(points: Points, place: object, style: str) -> list[str]:

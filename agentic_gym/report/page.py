@@ -12,7 +12,7 @@ import jinja2
 import agentic_gym
 from agentic_gym.errors import StoreError
 from agentic_gym.evaluation import percent
-from agentic_gym.report.charts import interval_bar, line_chart, stacked_bar
+from agentic_gym.report.charts import interval_axis, interval_bar, line_chart, stacked_bar
 from agentic_gym.report.facts import Facts, gather
 from agentic_gym.store import RunStore
 
@@ -58,7 +58,10 @@ def render(facts: Facts, *, name: str, config: str = "") -> str:
     environment.filters["clip"] = clip
     environment.filters["percent"] = percent
     environment.globals.update(
-        line_chart=line_chart, interval_bar=interval_bar, stacked_bar=stacked_bar
+        interval_axis=interval_axis,
+        interval_bar=interval_bar,
+        line_chart=line_chart,
+        stacked_bar=stacked_bar,
     )
     page = environment.from_string(template.read_text(encoding="utf-8")).render(
         facts=facts, name=name, config=config, version=agentic_gym.__version__

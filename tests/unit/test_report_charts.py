@@ -82,14 +82,19 @@ def test_labels_are_escaped() -> None:
 
 
 def test_moving_average_against_a_plain_loop() -> None:
-    values = [3.0, 1.0, math.nan, 4.0, 1.0]
-    averaged = moving_average(list(enumerate(values)), weight=0.5)
-    kept = [v for v in values if math.isfinite(v)]
-    for n, (_, found) in enumerate(averaged):
-        weights = [0.5 ** (n - i) for i in range(n + 1)]
-        plain = sum(w * v for w, v in zip(weights, kept, strict=False)) / sum(weights)
-        assert found == pytest.approx(plain)
-    assert [x for x, _ in averaged] == [0, 1, 3, 4]
+    values = [math.sin(i) for i in range(40)]
+    averaged = moving_average([*enumerate(values), (40, math.nan)])
+    for i, (x, found) in enumerate(averaged):
+        reach = min(2, i, 39 - i)
+        window = values[i - reach : i + reach + 1]
+        assert x == i
+        assert found == pytest.approx(sum(window) / len(window))
+    assert len(averaged) == 40
+
+
+def test_moving_average_neither_delays_nor_bends_a_trend() -> None:
+    trend = [(float(i), 3.0 * i - 7) for i in range(50)]
+    assert [y for _, y in moving_average(trend)] == pytest.approx([y for _, y in trend])
 
 
 def test_thinning_keeps_means() -> None:
@@ -114,8 +119,8 @@ def test_interval_bars_show_ends_and_clamp() -> None:
     root = ET.fromstring(interval_bar(Interval(0.5, 0.25, 1.5), kind="after"))
     whisker = next(e for e in root.iter("line") if e.attrib["class"] == "whisker after")
     circle = next(root.iter("circle"))
-    assert float(whisker.attrib["x1"]) == pytest.approx(4 + 0.25 * 192)
-    assert float(whisker.attrib["x2"]) == 196
+    assert float(whisker.attrib["x1"]) == pytest.approx(8 + 0.25 * 184)
+    assert float(whisker.attrib["x2"]) == 192
     assert float(circle.attrib["cx"]) == 100
     nothing = interval_bar(Interval(math.nan, math.nan, math.nan), kind="after")
     assert "circle" not in nothing
