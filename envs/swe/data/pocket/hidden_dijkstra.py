@@ -27,7 +27,7 @@ def test_negative_edge_further_away():
 
 def test_edges_have_a_direction():
     graph = {1: {2: 1}}
-    with pytest.raises(LookupError):
+    with pytest.raises(LookupError, match="cannot be reached"):
         cheapest_route(graph, 2, 1)
     assert dijkstra(graph, 2) == {2: (0, None)}
 

@@ -44,7 +44,7 @@ def test_not_one_result():
 
 
 def test_zero_divisor():
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError, match="nothing"):
         stack_calc("4 2 2 - /")
     assert apply("+", -1, 0) == -1
     assert apply("/", -3, -2) == 1.5

@@ -32,7 +32,7 @@ def test_route_to_itself():
 
 
 def test_unreachable():
-    with pytest.raises(LookupError):
+    with pytest.raises(LookupError, match="cannot be reached"):
         cheapest_route(GRAPH, "a", "x")
 
 

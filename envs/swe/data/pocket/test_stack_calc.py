@@ -49,9 +49,9 @@ def test_unknown_word():
 
 
 def test_division_by_zero():
-    with pytest.raises(ZeroDivisionError, match="division by zero"):
+    with pytest.raises(ZeroDivisionError, match="nothing divides"):
         stack_calc("1 0 /")
-    with pytest.raises(ZeroDivisionError, match="^division by zero$"):
+    with pytest.raises(ZeroDivisionError, match="nothing divides"):
         apply("/", 5, 0)
 
 
