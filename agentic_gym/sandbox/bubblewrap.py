@@ -52,7 +52,7 @@ class BubblewrapBackend:
     """Sandboxes made by bwrap.
 
     Args:
-        packages: import names of packages, besides pytest, that code in the sandbox can import.
+        packages: distributions, besides pytest, that code in the sandbox can import.
     """
 
     name = "bubblewrap"

@@ -60,11 +60,11 @@ class HostProcess:
     ) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             list(argv),
-            stdin=line,
-            stdout=line,
+            stdin=line.fileno(),
+            stdout=line.fileno(),
             stderr=errors_w,
             env=env,
-            pass_fds=pass_fds,
+            pass_fds=tuple(pass_fds),
             cwd="/",
         )
 

@@ -8,19 +8,18 @@ environment's other packages.
 from __future__ import annotations
 
 import functools
-import importlib.util
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 
 from agentic_gym.errors import SandboxUnavailable
 
 HOME = "/opt/gym"
-PYTEST_PACKAGES = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging")
-OPTIONAL_PACKAGES = ("pygments",)
+PACKAGES = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
 _SYSTEM_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime", "mime.types")
 _ETC_FILES = {
@@ -63,7 +62,7 @@ class View:
     """Collects bwrap arguments, and the descriptors that they speak of.
 
     Args:
-        packages: import names of further packages that the sandbox can import.
+        packages: further distributions that code in the sandbox can import.
     """
 
     def __init__(self, packages: Sequence[str] = ()) -> None:
@@ -71,7 +70,7 @@ class View:
         self.fds: list[int] = []
         self._folders: set[str] = {"/"}
         self._system()
-        self._python((*PYTEST_PACKAGES, *packages))
+        self._python((*PACKAGES, *packages))
         for folder in ("/run", "/workspace", "/tmp", "/var", "/proc", "/dev"):
             self._folder(folder)
         self.args += ["--symlink", "/tmp", "/var/tmp"]
@@ -121,13 +120,7 @@ class View:
         self.args += ["--tmpfs", target]
         self._folders |= {target, *map(str, Path(target).parents)}
         for name in names:
-            source = _package(name)
-            if source is None:
-                raise SandboxUnavailable(f"{name} is not installed here: pip install {name}")
-            self.bind(source, f"{target}/{os.path.basename(source)}")
-        for name in OPTIONAL_PACKAGES:
-            source = _package(name)
-            if source is not None and name not in names:
+            for source in _distribution(name):
                 self.bind(source, f"{target}/{os.path.basename(source)}")
         self.args += ["--remount-ro", target]
         inside = str(Path(__file__).parent / "inside")
@@ -140,11 +133,14 @@ class View:
 
 
 @functools.cache
-def _package(name: str) -> str | None:
-    """Folder or file of an importable package, without importing it."""
-    spec = importlib.util.find_spec(name)
-    if spec is None:
-        return None
-    if spec.submodule_search_locations:
-        return os.path.realpath(next(iter(spec.submodule_search_locations)))
-    return spec.origin
+def _distribution(name: str) -> tuple[str, ...]:
+    """The top-level files and folders of an installed distribution, its metadata among them."""
+    try:
+        files = metadata.distribution(name).files or []
+    except metadata.PackageNotFoundError:
+        raise SandboxUnavailable(f"{name} is not installed here: pip install {name}") from None
+    tops = sorted({file.parts[0] for file in files} - {"..", "__pycache__"})
+    paths = [str(metadata.distribution(name).locate_file(top)) for top in tops]
+    if not paths:
+        raise SandboxUnavailable(f"{name} does not say which files it has: reinstall it with pip")
+    return tuple(os.path.realpath(path) for path in paths if os.path.exists(path))

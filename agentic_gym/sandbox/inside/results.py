@@ -45,10 +45,19 @@ class Reporter:
             self._send(["collect", report.nodeid, text])
 
     def pytest_addoption(self, parser: Any) -> None:
-        """Accepts pytest-xdist's options, which a repository's ini may name, and runs in one process."""
-        group = parser.getgroup("xdist")
+        """Accepts options that a repository's ini may name and that have no effect here.
+
+        Those of pytest-xdist, for runs use one process, and those of the cache, for it is switched off.
+        """
+        group = parser.getgroup("no effect here")
         for names in (("-n", "--numprocesses"), ("--dist",), ("--maxprocesses",)):
-            group._addoption(*names, dest=names[-1].strip("-"), default=None)
+            group._addoption(*names, dest="ignored_" + names[-1][2:], default=None)
+        for names in (
+            ("--lf", "--last-failed"),
+            ("--ff", "--failed-first"),
+            ("--nf", "--new-first"),
+        ):
+            group._addoption(*names, dest="ignored_" + names[-1][2:], action="store_true")
 
 
 _RANK = {"passed": 0, "skipped": 1, "failed": 2, "error": 3}

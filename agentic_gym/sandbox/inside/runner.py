@@ -8,11 +8,11 @@ the time limit, the kernel ends all that is left of the run.
 from __future__ import annotations
 
 import fcntl
-import gc
 import os
 import select
 import sys
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -21,11 +21,20 @@ from agentic_gym.sandbox.inside.capture import HeadTail
 from agentic_gym.sandbox.inside.isolation import Limits, Namespaces, Plain
 from agentic_gym.sandbox.inside.results import Reporter, Results, sender
 from agentic_gym.sandbox.inside.supervisor import take_standard_streams
+from agentic_gym.sandbox.inside.warmup import warm_up
 from agentic_gym.sandbox.inside.wire import ChannelClosed
 
 _COMMON_ARGS = ["-p", "no:cacheprovider", "-p", "no:pastebin", "--color=no"]
 _HARDENED_ARGS = ["-c", os.devnull, "--noconftest", "--import-mode=importlib"]
 _PIPE_BYTES = 2**16
+_NO_RUN: dict[str, Any] = {
+    "outcomes": {},
+    "exit_code": None,
+    "collection_errors": {},
+    "duplicates": [],
+    "timed_out": False,
+    "duration_s": 0.0,
+}
 _OWN_PATH = __file__.rsplit("/", 4)[0]
 _RESULT_FD = 300  # far from the descriptors that tests open and close
 
@@ -48,7 +57,7 @@ class Runner:
         self._env: dict[str, str] = config["env"]
         self._output_limit: int = config["output_limit"]
         sys.path += config["packages"]
-        _warm_up()
+        self._pytest_main = warm_up(_COMMON_ARGS)
 
     def run(self, args: Sequence[str], timeout_s: float, hardened: bool) -> dict[str, Any]:
         """One run; the fields of a ``TestReport``, with the output as bytes."""
@@ -60,9 +69,13 @@ class Runner:
         def first() -> NoReturn:
             _first_process(self, [*args], hardened, result_w, output_w, key)
 
-        pid = self._isolation.spawn(first)
-        os.close(result_w)
-        os.close(output_w)
+        try:
+            pid = self._isolation.spawn(first)
+        except OSError as error:  # no process left to have, for instance
+            return {**_NO_RUN, "output": f"the tests could not be started: {error}".encode()}
+        finally:
+            os.close(result_w)
+            os.close(output_w)
         results, output = Results(key), HeadTail(self._output_limit)
         in_time = _collect(result_r, output_r, results, output, pid, started + timeout_s)
         status = self._isolation.end(pid)
@@ -93,32 +106,12 @@ class Runner:
             send = sender(_only_private_descriptor(result_w), key)
             own = ["--rootdir", workspace, "--confcutdir", workspace] if hardened else []
             extra = _HARDENED_ARGS if hardened else []
-            code = _pytest_main([*_COMMON_ARGS, *extra, *own, *args], Reporter(send))
+            code = self._pytest_main([*extra, *own, *args], Reporter(send))
             send(["end", code])
             sys.stdout.flush()
             sys.stderr.flush()
         finally:
             os._exit(code)
-
-
-def _warm_up() -> None:
-    """Imports what a run needs, so that forks find it in memory."""
-    import site
-
-    site.setquit()
-    site.sethelper()
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    import pytest
-
-    pytest.main  # noqa: B018
-    gc.collect()
-    gc.freeze()
-
-
-def _pytest_main(args: list[str], reporter: Reporter) -> int:
-    import pytest
-
-    return int(pytest.main(args, plugins=[reporter]))
 
 
 def _set_up_streams(output_w: int) -> None:
@@ -213,11 +206,18 @@ def _drain(fd: int, sink: Results | HeadTail) -> None:
 
 
 def main() -> NoReturn:
-    """Serves runs until the supervisor is gone."""
+    """Serves runs until the supervisor is gone; a failed start is told in answer to the first."""
     channel = take_standard_streams()
     try:
         config, _ = channel.receive()
-        runner = Runner(config)
+        try:
+            runner = Runner(config)
+        except Exception:
+            channel.receive()
+            channel.send(
+                {"error": "RunnerFailed", "message": traceback.format_exc(), "errno": None}
+            )
+            os._exit(1)
         while True:
             request, _ = channel.receive()
             answer = runner.run(request["args"], request["timeout_s"], request["hardened"])

@@ -133,23 +133,18 @@ class RunnerProcess:
         self._start()
 
     def run(self, request: dict[str, Any]) -> Answer:
-        """Passes a run on; a runner that dies or hangs gives a report without an exit status."""
+        """Passes a run on; the answer is an error if the runner died or hangs."""
         started = time.monotonic()
         try:
             self._channel.send(request)
             self._wait(started + request["timeout_s"] + _RUNNER_GRACE_S)
             return self._channel.receive(timeout_s=_RUNNER_GRACE_S)
-        except (ChannelClosed, ChannelTimeout):
+        except (ChannelClosed, ChannelTimeout) as error:
             self.stop()
             self._start()
-        lost: dict[str, Any] = {
-            "outcomes": {},
-            "exit_code": None,
-            "collection_errors": {},
-            "duplicates": [],
-        }
-        duration = time.monotonic() - started
-        return {**lost, "timed_out": False, "duration_s": duration}, [b"the test runner died"]
+            lost = type(error).__name__
+        after = time.monotonic() - started
+        return {"error": "RunnerLost", "message": f"{lost} after {after:.1f} s", "errno": None}, []
 
     def stop(self) -> None:
         """Ends it."""
@@ -173,6 +168,7 @@ class RunnerProcess:
             try:
                 os.dup2(request_r, 0)
                 os.dup2(answer_w, 1)
+                silence(2)
                 boot = os.path.join(os.path.dirname(os.path.abspath(__file__)), "boot.py")
                 os.execv(sys.executable, [sys.executable, "-I", "-S", "-B", boot, "runner"])
             finally:
@@ -195,11 +191,16 @@ def _described(error: Exception) -> dict[str, Any]:
 def take_standard_streams() -> Channel:
     """Moves standard input and output to private descriptors and puts nothing in their place."""
     channel_fds = os.dup(0), os.dup(1)
-    null = os.open("/dev/null", os.O_RDWR)
-    os.dup2(null, 0)
-    os.dup2(null, 1)
-    os.close(null)
+    silence(0, 1)
     return Channel(*channel_fds)
+
+
+def silence(*fds: int) -> None:
+    """Points descriptors at nothing."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in fds:
+        os.dup2(null, fd)
+    os.close(null)
 
 
 def main() -> NoReturn:
@@ -215,6 +216,7 @@ def main() -> NoReturn:
         except OSError as error:
             channel.send(_described(error))
             os._exit(1)
+        silence(2)  # what was written there until now explains a failed start
         channel.send({})
         supervisor.serve()
     except ChannelClosed:
