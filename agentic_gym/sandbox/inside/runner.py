@@ -20,12 +20,13 @@ from agentic_gym.sandbox.inside import kernel
 from agentic_gym.sandbox.inside.capture import HeadTail
 from agentic_gym.sandbox.inside.isolation import Limits, Namespaces, Plain
 from agentic_gym.sandbox.inside.results import Reporter, Results, sender
+from agentic_gym.sandbox.inside.sealed import seal
 from agentic_gym.sandbox.inside.supervisor import take_standard_streams
 from agentic_gym.sandbox.inside.warmup import warm_up
 from agentic_gym.sandbox.inside.wire import ChannelClosed
 
 _COMMON_ARGS = ["-p", "no:cacheprovider", "-p", "no:pastebin", "--color=no"]
-_HARDENED_ARGS = ["-c", os.devnull, "--noconftest", "--import-mode=importlib"]
+_HARDENED_ARGS = ["-c", os.devnull, "--noconftest", "--import-mode=importlib", "--assert=plain"]
 _PIPE_BYTES = 2**16
 _NO_RUN: dict[str, Any] = {
     "outcomes": {},
@@ -106,6 +107,8 @@ class Runner:
             send = sender(_only_private_descriptor(result_w), key)
             own = ["--rootdir", workspace, "--confcutdir", workspace] if hardened else []
             extra = _HARDENED_ARGS if hardened else []
+            if hardened:
+                seal(args)
             code = self._pytest_main([*extra, *own, *args], Reporter(send))
             send(["end", code])
             sys.stdout.flush()

@@ -36,9 +36,8 @@ def warm_up(common_args: Sequence[str]) -> Callable[[list[str], Any], int]:
 
     for name in _LATE_IMPORTS:
         importlib.import_module(name)
-    for name in _pytest.config.default_plugins:
-        _list_only_what_pytest_looks_for(importlib.import_module(f"_pytest.{name}"))
-    _run_sample(pytest.main, common_args)
+    for plugin in _run_sample(pytest.main, common_args):
+        _list_only_what_pytest_looks_for(plugin)
     prepared = _pytest.config.get_config([*common_args], [])
     gc.collect()
     gc.freeze()  # the collector would otherwise write to every page that forks share
@@ -56,29 +55,49 @@ def warm_up(common_args: Sequence[str]) -> Callable[[list[str], Any], int]:
     return main
 
 
-def _list_only_what_pytest_looks_for(module: ModuleType) -> None:
-    """Shortens ``dir(module)`` to hooks and fixtures; all names stay reachable."""
-    names = [
-        name
-        for name, value in vars(module).items()
-        if name.startswith("pytest_")
-        or type(value).__name__ == "FixtureFunctionDefinition"
-        or hasattr(value, "_pytestfixturefunction")
-    ]
-    vars(module)["__dir__"] = lambda: names
+class _Census:
+    """Keeps the plugins of a run."""
+
+    plugins: list[object]
+
+    def pytest_sessionfinish(self, session: Any) -> None:
+        self.plugins = list(session.config.pluginmanager.get_plugins())
 
 
-def _run_sample(main: Callable[..., Any], common_args: Sequence[str]) -> None:
+def _list_only_what_pytest_looks_for(plugin: object) -> None:
+    """Shortens ``dir`` of a plugin of pytest's own to hooks and fixtures; all names stay reachable.
+
+    Pytest looks at every name of every plugin, twice.
+    """
+    if isinstance(plugin, ModuleType):
+        names = [name for name in vars(plugin) if _is_looked_for(name, vars(plugin)[name])]
+        vars(plugin)["__dir__"] = lambda: names
+        return
+    kind = type(plugin)
+    if kind.__module__.startswith("_pytest.") and "__dir__" not in vars(kind):
+        names = [name for name in dir(kind) if _is_looked_for(name, getattr(kind, name, None))]
+        kind.__dir__ = lambda _: names  # type: ignore[method-assign]
+
+
+def _is_looked_for(name: str, value: object) -> bool:
+    if name.startswith("pytest_") or type(value).__name__ == "FixtureFunctionDefinition":
+        return True
+    return hasattr(value, "_pytestfixturefunction")
+
+
+def _run_sample(main: Callable[..., Any], common_args: Sequence[str]) -> list[object]:
     folder = os.path.dirname(os.path.abspath(__file__))
     args = ["-c", os.devnull, "--rootdir", folder, "--noconftest", "-o", "python_files=sample.py"]
+    census = _Census()
     streams = sys.stdout, sys.stderr
     with open(os.devnull, "w") as null:
         sys.stdout = sys.stderr = null
         try:
             for style in ("prepend", "importlib"):
-                import_mode = f"--import-mode={style}"
-                main([*common_args, *args, "--capture=sys", import_mode, f"{folder}/sample.py"])
+                style_args = ["--capture=sys", f"--import-mode={style}", f"{folder}/sample.py"]
+                main([*common_args, *args, *style_args], plugins=[census])
         finally:
             sys.stdout, sys.stderr = streams
     for name in [name for name in sys.modules if name.endswith("sample")]:
         del sys.modules[name]
+    return census.plugins
