@@ -31,7 +31,9 @@ class OpenAIChat:
         max_tokens: limit of one completion.
         retries: tries after a failure that may pass (connection, 429, 5xx), with growing pauses.
         timeout_s: of one request.
+        pause_s: before the first retry; doubled for each further one.
         extra: more fields of the request, for servers that know them.
+        transport: an ``httpx`` transport instead of the network.
     """
 
     def __init__(
@@ -44,7 +46,9 @@ class OpenAIChat:
         max_tokens: int = 2048,
         retries: int = 4,
         timeout_s: float = 300.0,
+        pause_s: float = 1.0,
         extra: Mapping[str, Any] | None = None,
+        transport: Any = None,
     ) -> None:
         try:
             import httpx
@@ -53,8 +57,11 @@ class OpenAIChat:
         key = api_key if api_key is not None else os.environ.get("OPENAI_API_KEY")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._failures = (httpx.TransportError,)
-        self._client = httpx.AsyncClient(base_url=base_url, headers=headers, timeout=timeout_s)
+        self._client = httpx.AsyncClient(
+            base_url=base_url, headers=headers, timeout=timeout_s, transport=transport
+        )
         self._retries = retries
+        self._pause_s = pause_s
         self._fields: dict[str, Any] = {
             "model": model,
             "temperature": temperature,
@@ -89,7 +96,7 @@ class OpenAIChat:
                 if response.status_code not in _RETRIED:
                     raise ConfigError(f"{response.url} refused the request with {problem}")
             if attempt < self._retries:
-                await asyncio.sleep(random.uniform(0.5, 1.0) * 2**attempt)
+                await asyncio.sleep(random.uniform(0.5, 1.0) * self._pause_s * 2**attempt)
         raise EngineError(
             f"{self._client.base_url} failed {self._retries + 1} times, lastly with {problem}"
         )

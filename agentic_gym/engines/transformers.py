@@ -13,6 +13,7 @@ would cross a boundary at every update, for a model that is small by design).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import secrets
 import threading
@@ -104,6 +105,11 @@ class TransformersEngine:
     def version(self) -> int:
         """Version of the weights that the next token is sampled from."""
         return self._version
+
+    @property
+    def fused(self) -> bool:
+        """Whether the leaner pass of :mod:`agentic_gym.engines.fused` runs, or the model's own."""
+        return self._model.fused
 
     @property
     def stats(self) -> EngineStats:
@@ -247,7 +253,8 @@ class TransformersEngine:
         for _, _, settle in self._publishes:
             settle(self._gone())
         while not self._commands.empty():  # told between the last look and _closed
-            self._commands.get()()
+            with contextlib.suppress(_Stopped):
+                self._commands.get()()
         for request in self._batcher.remove_all():
             request.finish(self._gone())
 
