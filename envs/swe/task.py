@@ -6,6 +6,7 @@ pytest's, relative to the workspace.
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
@@ -83,7 +84,7 @@ class SWETask(BaseModel):
 
 
 def read_tasks(path: Path) -> list[SWETask]:
-    """Reads a JSONL file of tasks.
+    """Reads a JSONL file of tasks (gzipped if its name ends in ``.gz``).
 
     Raises:
         TaskError: the file is missing, a line does not parse (with its number), or an id comes twice.
@@ -109,15 +110,18 @@ def read_tasks(path: Path) -> list[SWETask]:
 
 
 def write_tasks(tasks: Iterable[SWETask], path: Path) -> None:
-    """Writes tasks as JSONL with sorted keys, so that equal sets give equal bytes."""
+    """Writes tasks as JSONL with sorted keys, so that equal sets give equal bytes.
+
+    A name that ends in ``.gz`` gets a gzip file without name and time.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8") as out:
-        for task in tasks:
-            out.write(json.dumps(task.model_dump(mode="json"), sort_keys=True) + "\n")
+    lines = (json.dumps(task.model_dump(mode="json"), sort_keys=True) + "\n" for task in tasks)
+    raw = "".join(lines).encode("utf-8")
+    path.write_bytes(gzip.compress(raw, mtime=0) if path.suffix == ".gz" else raw)
 
 
 def _numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    with path.open(encoding="utf-8") as lines:
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             if line.strip():
                 yield number, line

@@ -1,0 +1,82 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agentic_gym.envs.swe.pocket import load_tasks
+from agentic_gym.envs.swe.task import write_tasks
+from agentic_gym.envs.swe.task_commands import TASKS
+from agentic_gym.errors import ConfigError, TaskError, UserError
+
+
+def test_list_as_json_is_one_array(capsys: pytest.CaptureFixture[str]) -> None:
+    assert TASKS.run(["list", "pocket", "--format", "json", "--split", "dev"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["id"] for row in rows] == [t.task_id for t in load_tasks("pocket", "dev")]
+    assert {"id", "repo", "split", "error_class", "operator"} <= set(rows[0])
+
+
+def test_list_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert TASKS.run(["list", "--split", "dev"]) == 0
+    out = capsys.readouterr().out
+    assert load_tasks("pocket", "dev")[0].task_id in out
+
+
+def test_show_prints_bug_and_repair(capsys: pytest.CaptureFixture[str]) -> None:
+    task = load_tasks("pocket", "dev")[0]
+    assert TASKS.run(["show", task.task_id]) == 0
+    out = capsys.readouterr().out
+    assert task.problem_statement in out
+    assert task.gold_patch.strip() in out
+    assert TASKS.run(["show", task.task_id, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == task.model_dump(mode="json")
+
+
+def test_usage_without_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    assert TASKS.run([]) == 0
+    assert "make pocket" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "error", "message"),
+    [
+        (["lst"], TaskError, "no action 'lst'. Did you mean 'list'"),
+        (["list", "pockt"], TaskError, "Did you mean 'pocket'"),
+        (["list", "--split", "trian"], TaskError, "Did you mean 'train'"),
+        (["list", "--splt", "train"], ConfigError, "Did you mean '--split'"),
+        (["list", "nowhere.jsonl"], TaskError, "no task file"),
+        (["make", "pockt"], TaskError, "Did you mean 'pocket'"),
+        (["make", "--modules", "romn"], TaskError, "no module 'romn'. Did you mean 'roman'"),
+        (["make", "--workers", "0"], ConfigError, "workers"),
+        (["validate", "--repeats", "0"], ConfigError, "repeats"),
+    ],
+)
+def test_wrong_words_are_refused_with_a_hint(
+    argv: list[str], error: type[UserError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        TASKS.run(argv)
+
+
+def test_an_unknown_task_gets_near_ids() -> None:
+    task_id = load_tasks("pocket")[0].task_id
+    with pytest.raises(TaskError, match=task_id):
+        TASKS.run(["show", task_id[:-1] + "z"])
+
+
+@pytest.mark.parametrize("name", ["set.jsonl", "set.jsonl.gz"])
+def test_files_load_like_bundled_sets(tmp_path: Path, name: str) -> None:
+    tasks = load_tasks("pocket", "dev")[:3]
+    write_tasks(tasks, tmp_path / name)
+    assert load_tasks(tmp_path / name) == tasks
+    assert load_tasks(str(tmp_path / name), "dev") == tasks
+    with pytest.raises(TaskError, match="no split 'train'"):
+        load_tasks(tmp_path / name, "train")
+
+
+def test_equal_tasks_give_equal_bytes(tmp_path: Path) -> None:
+    tasks = load_tasks("pocket", "dev")[:3]
+    for name in ("a.jsonl", "a.jsonl.gz", "b.jsonl", "b.jsonl.gz"):
+        write_tasks(tasks, tmp_path / name)
+    for ending in ("jsonl", "jsonl.gz"):
+        assert (tmp_path / f"a.{ending}").read_bytes() == (tmp_path / f"b.{ending}").read_bytes()
