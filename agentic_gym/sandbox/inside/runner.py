@@ -20,7 +20,7 @@ from agentic_gym.sandbox.inside import kernel
 from agentic_gym.sandbox.inside.capture import HeadTail
 from agentic_gym.sandbox.inside.isolation import Limits, Namespaces, Plain
 from agentic_gym.sandbox.inside.results import Reporter, Results, sender
-from agentic_gym.sandbox.inside.sealed import seal
+from agentic_gym.sandbox.inside.sealed import Sealed
 from agentic_gym.sandbox.inside.supervisor import take_standard_streams
 from agentic_gym.sandbox.inside.warmup import warm_up
 from agentic_gym.sandbox.inside.wire import ChannelClosed
@@ -67,12 +67,16 @@ class Runner:
         result_r, result_w = os.pipe()
         output_r, output_w = os.pipe()
 
+        sealed = Sealed(self._isolation.workspace, args) if hardened else None
+
         def first() -> NoReturn:
-            _first_process(self, [*args], hardened, result_w, output_w, key)
+            _first_process(self, [*args], sealed, result_w, output_w, key)
 
         try:
             pid = self._isolation.spawn(first)
         except OSError as error:  # no process left to have, for instance
+            if sealed:
+                sealed.put_back()
             return {**_NO_RUN, "output": f"the tests could not be started: {error}".encode()}
         finally:
             os.close(result_w)
@@ -82,6 +86,8 @@ class Runner:
         status = self._isolation.end(pid)
         _drain(result_r, results)
         _drain(output_r, output)
+        if sealed:
+            sealed.put_back()
         results.close(os.waitstatus_to_exitcode(status) if in_time else None)
         os.close(result_r)
         os.close(output_r)
@@ -96,20 +102,20 @@ class Runner:
         }
 
     def become_pytest(
-        self, args: list[str], hardened: bool, result_w: int, output_w: int, key: bytes
+        self, args: list[str], sealed: Sealed | None, result_w: int, output_w: int, key: bytes
     ) -> NoReturn:
-        """Runs pytest in this process, which ends with it."""
+        """Runs pytest in this process, which ends with it; hardened if there are sealed files."""
         code = 3
         try:
             workspace = self._isolation.workspace
             _set_up_streams(output_w)
-            _set_up_python(self._env, workspace, hardened)
+            _set_up_python(self._env, workspace, last=sealed is not None)
             send = sender(_only_private_descriptor(result_w), key)
-            own = ["--rootdir", workspace, "--confcutdir", workspace] if hardened else []
-            extra = _HARDENED_ARGS if hardened else []
-            if hardened:
-                seal(args)
-            code = self._pytest_main([*extra, *own, *args], Reporter(send))
+            if sealed:
+                sealed.serve_imports()
+                own = ["--rootdir", workspace, "--confcutdir", workspace]
+                args = [*_HARDENED_ARGS, *own, *args]
+            code = self._pytest_main(args, Reporter(send))
             send(["end", code])
             sys.stdout.flush()
             sys.stderr.flush()
@@ -137,7 +143,7 @@ def _only_private_descriptor(result_w: int) -> int:
     return fd
 
 
-def _set_up_python(env: Mapping[str, str], workspace: str, hardened: bool) -> None:
+def _set_up_python(env: Mapping[str, str], workspace: str, *, last: bool) -> None:
     os.environ.clear()
     os.environ.update(env)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
@@ -148,19 +154,24 @@ def _set_up_python(env: Mapping[str, str], workspace: str, hardened: bool) -> No
     sys.path.remove(_OWN_PATH)
     for name in [name for name in sys.modules if name.partition(".")[0] == "agentic_gym"]:
         del sys.modules[name]  # the repository under test may be called that
-    if hardened:
+    if last:
         sys.path.append(workspace)
     else:
         sys.path.insert(0, workspace)
 
 
 def _first_process(
-    runner: Runner, args: list[str], hardened: bool, result_w: int, output_w: int, key: bytes
+    runner: Runner,
+    args: list[str],
+    sealed: Sealed | None,
+    result_w: int,
+    output_w: int,
+    key: bytes,
 ) -> NoReturn:
     kernel.refuse_tracing()  # tests must not read the key out of us, nor take our descriptors
     child = os.fork()
     if child == 0:
-        runner.become_pytest(args, hardened, result_w, output_w, key)
+        runner.become_pytest(args, sealed, result_w, output_w, key)
     os.closerange(3, 2**16)
     while True:
         pid, status = os.wait()

@@ -76,7 +76,7 @@ def _list_only_what_pytest_looks_for(plugin: object) -> None:
     kind = type(plugin)
     if kind.__module__.startswith("_pytest.") and "__dir__" not in vars(kind):
         names = [name for name in dir(kind) if _is_looked_for(name, getattr(kind, name, None))]
-        kind.__dir__ = lambda _: names  # type: ignore[method-assign]
+        setattr(kind, "__dir__", lambda _: names)  # noqa: B010 -- no override that types allow
 
 
 def _is_looked_for(name: str, value: object) -> bool:
