@@ -20,7 +20,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeVar, get_args
+from types import UnionType
+from typing import Any, Self, TypeVar, Union, get_args, get_origin
 
 import pydantic
 import tyro
@@ -46,7 +47,9 @@ class ReadWhen:
 class StrictConfig(pydantic.BaseModel):
     """Base of every configuration class: frozen, with no unknown and no unread keys."""
 
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = pydantic.ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, ser_json_inf_nan="constants"
+    )
 
     def __init__(self, **values: Any) -> None:
         """Fills the fields.
@@ -167,12 +170,14 @@ def dump_config(config: StrictConfig, path: str | os.PathLike[str]) -> None:
     )
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
-    partial.write_text(text, encoding="utf-8")
-    again = read_yaml(type(config), partial)
-    if repr(again) != repr(config):  # by repr: NaN differs from itself
-        partial.unlink()
-        raise ConfigError(f"{config!r} changes when written to YAML and read again: {again!r}")
-    partial.replace(target)
+    try:
+        partial.write_text(text, encoding="utf-8")
+        again = read_yaml(type(config), partial)
+        if repr(again) != repr(config):  # by repr: NaN differs from itself
+            raise ConfigError(f"{config!r} changes when written and read again: {again!r}")
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _take_config_flag(argv: Sequence[str]) -> tuple[str | None, list[str]]:
@@ -216,10 +221,12 @@ def _explain(cls: type[pydantic.BaseModel], details: Any) -> str:
 
 
 def _models_of(annotation: Any) -> Iterator[type[pydantic.BaseModel]]:
+    """Nested configurations that a field may hold by itself, not those within a list or a dictionary."""
     if isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel):
         yield annotation
-    for argument in get_args(annotation):
-        yield from _models_of(argument)
+    if get_origin(annotation) in {Union, UnionType}:
+        for argument in get_args(annotation):
+            yield from _models_of(argument)
 
 
 def _keys(cls: type[pydantic.BaseModel], prefix: str = "") -> Iterator[str]:
@@ -291,3 +298,12 @@ def _construct_int(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
 
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
+
+
+def _represent_str(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    # Unquoted, PyYAML folds the line breaks of Unicode (U+0085, U+2028) into spaces.
+    style = None if text.isprintable() else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_str)

@@ -29,8 +29,11 @@ from agentic_gym.sandbox.select import NAMES, select_backend
 if TYPE_CHECKING:
     from rich.table import Table
 
-ENGINES = {"transformers": ("agentic_gym.engines.transformers", "TransformersEngine")}
-"""Engines by name: module and class. Importing the module is the test."""
+ENGINES = {
+    "transformers": ("agentic_gym.engines.transformers:TransformersEngine", "torch"),
+    "openai": ("agentic_gym.engines.openai:OpenAIChat", "httpx"),
+}
+"""Engines by name: the class, and what it runs on. Importing both is the test."""
 
 _GIB = 2**30
 _CGROUP = Path("/sys/fs/cgroup")
@@ -242,15 +245,15 @@ def run(argv: list[str]) -> int:
     return 0 if diagnosis.healthy else 1
 
 
-def _load_engine(module: str, name: str) -> dict[str, str]:
+def _load_engine(path: str, runs_on: str) -> dict[str, str]:
+    module, _, name = path.partition(":")
+    library = importlib.import_module(runs_on)
     engine = getattr(importlib.import_module(module), name)
     facts = {"class": f"{engine.__module__}.{engine.__qualname__}"}
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        facts["devices"] = ", ".join(
-            ["cpu", *(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))]
-        )
-        facts["threads"] = str(torch.get_num_threads())
+    if runs_on == "torch":
+        names = [library.cuda.get_device_name(i) for i in range(library.cuda.device_count())]
+        facts["devices"] = ", ".join(["cpu", *names])
+        facts["threads"] = str(library.get_num_threads())
     return facts
 
 

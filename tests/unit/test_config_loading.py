@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
+from pydantic import Field
 
 from agentic_gym.config import (
     ReadWhen,
@@ -38,6 +39,13 @@ class Run(StrictConfig):
     model: Path | None = None
     resume: bool = False
     optimiser: Optimiser = Optimiser()
+
+
+class Suite(StrictConfig):
+    """Configurations by name."""
+
+    parts: dict[str, Optimiser] = Field(default_factory=dict)
+    best: Optimiser | None = None
 
 
 class Needy(StrictConfig):
@@ -100,6 +108,17 @@ def test_wrong_flags_are_explained(argv: list[str], message: str) -> None:
         parse_flags(Run, argv)
     assert message in str(caught.value)
     assert "│" not in str(caught.value)
+
+
+def test_flags_reach_into_what_a_file_names(tmp_path: Path) -> None:
+    path = write(tmp_path, "parts: {a: {learning_rate: 1e-3}, b: {}}\nbest: {learning_rate: 1}\n")
+    config = load_config(Suite, ["--config", str(path), "--parts.a.learning-rate", "2e-3"])
+    assert config.parts == {"a": Optimiser(learning_rate=2e-3), "b": Optimiser()}
+    assert config.best == Optimiser(learning_rate=1.0)
+    with pytest.raises(ConfigError, match=r"unknown flag '--part'\. Did you mean '--parts'"):
+        load_config(Suite, ["--part", "x"])
+    with pytest.raises(ConfigError, match=r"parts\.b: Optimiser: unknown key 'lr'"):
+        read_yaml(Suite, write(tmp_path, "parts: {b: {lr: 1}}\n"))
 
 
 def test_a_missing_flag_is_named() -> None:
@@ -169,7 +188,21 @@ def test_whole_numbers_follow_yaml_1_2(tmp_path: Path, text: str, value: int) ->
 
 @pytest.mark.parametrize(
     "name",
-    ["1e-4", "no", "true", "null", "", "~", "0x1", "007", " x ", "a\nb: c", "é\u2028\x07", "12:30"],
+    [
+        "1e-4",
+        "no",
+        "true",
+        "null",
+        "",
+        "~",
+        "0x1",
+        "007",
+        " x ",
+        "a\nb: c",
+        "é\u2028\x07",
+        "\x85",
+        "12:30",
+    ],
 )
 def test_dump_and_load_give_the_same_text(tmp_path: Path, name: str) -> None:
     config = Run(name=name, tags=(name,), model=Path("m"))
@@ -194,7 +227,7 @@ def test_dump_refuses_what_would_not_come_back(tmp_path: Path) -> None:
     class Odd(StrictConfig):
         value: object = (1, 2)  # YAML knows lists alone
 
-    with pytest.raises(ConfigError, match="changes when written"):
+    with pytest.raises(ConfigError, match="changes when written and read"):
         dump_config(Odd(), tmp_path / "run.yaml")
     assert list(tmp_path.iterdir()) == []
 

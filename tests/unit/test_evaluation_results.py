@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import agentic_gym
+from agentic_gym.actions import format_action
 from agentic_gym.errors import ConfigError
 from agentic_gym.evaluation import (
     evaluate,
@@ -26,7 +27,6 @@ from agentic_gym.evaluation import (
 from agentic_gym.metrics import Interval, cluster_mean, pass_at_k
 from agentic_gym.store import RunStore
 from agentic_gym.testing import EchoEnv, GuessEnv
-from agentic_gym.tools import format_action
 from agentic_gym.types import Outcome, TokenStream, Trajectory, Turn
 
 
