@@ -107,7 +107,7 @@ class EnvThread:
                 async with asyncio.timeout(self._limit_s):
                     answer = await future
             except TimeoutError:
-                if future.done():  # the environment's own error, not ours
+                if not future.cancelled():  # the environment's own error
                     raise
                 raise InfraError(
                     f"the environment did not come back within {self._limit_s} s; it was replaced"

@@ -82,8 +82,10 @@ async def run_episode(
         try:
             await _play(env, agent, launch, record, limit_s)
         finally:
-            record.tokens = agent.stream()
-            await agent.end()
+            try:
+                record.tokens = agent.stream()
+            finally:
+                await agent.end()
     except UserError:
         raise
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Whatever joins, leaves, is aborted, published or resumed: log-probabilities are those of a plain forward pass."""
+"""Whatever joins, leaves, is aborted or published: logprobs are those of a plain forward pass."""
 
 import asyncio
 import random
@@ -18,6 +18,7 @@ from transformers import (
     Qwen3Config,
 )
 
+from agentic_gym.engines.base import PublishMode
 from agentic_gym.engines.transformers import TransformersEngine
 from agentic_gym.types import Completion, SamplingParams
 
@@ -113,7 +114,7 @@ async def play(seed: int, models: dict[int, Any]) -> tuple[float, int]:
     async def publisher() -> None:
         for version in list(models)[1:]:
             await asyncio.sleep(0.004)
-            mode = rng.choice(["wait", "keep", "abort"])
+            mode: PublishMode = rng.choice(["wait", "keep", "abort"])  # type: ignore[assignment]
             await engine.publish(models[version].state_dict(), version, mode=mode)
             assert engine.version == version
 

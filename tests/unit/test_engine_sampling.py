@@ -9,7 +9,8 @@ def test_uniforms_are_uniform_and_distinct() -> None:
     keys = np.array([noise_key(0, str(i)) for i in range(200)], dtype=np.uint64).repeat(50)
     drawn = uniforms(keys, np.tile(np.arange(50), 200))
     assert len(set(drawn.tolist())) == len(drawn)
-    assert drawn.min() >= 0 and drawn.max() < 1
+    assert drawn.min() >= 0
+    assert drawn.max() < 1
     counts, _ = np.histogram(drawn, bins=10, range=(0, 1))
     assert np.abs(counts - 1000).max() < 5 * np.sqrt(1000)
     assert abs(np.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 0.05
