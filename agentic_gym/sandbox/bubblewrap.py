@@ -62,6 +62,9 @@ class BubblewrapBackend:
         self._swept = False
         self._lock = threading.Lock()
 
+    def __reduce__(self) -> tuple[type[BubblewrapBackend], tuple[tuple[str, ...]]]:
+        return type(self), (self._packages,)  # gymnasium copies the arguments of environments
+
     def probe(self) -> Mapping[str, str]:
         """See :meth:`agentic_gym.sandbox.base.SandboxBackend.probe`."""
         try:

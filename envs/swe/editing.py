@@ -194,12 +194,12 @@ def _not_found(text: str, old: str) -> str:
     if not lines or len(lines) > _NEAREST_MAX_LINES or size > 60:
         return "old is not in the file: view it and copy the text exactly"
     windows = ["\n".join(lines[at : at + size]) for at in range(max(1, len(lines) - size + 1))]
-    target = "\n".join(wanted)
+    target = "\n".join(line.strip() for line in wanted)
     matcher = difflib.SequenceMatcher(autojunk=False)
     matcher.set_seq2(target)
-    best, best_ratio = -1, 0.5
+    best, best_ratio = -1, 0.4
     for at, window in enumerate(windows):
-        matcher.set_seq1(window)
+        matcher.set_seq1("\n".join(line.strip() for line in window.split("\n")))
         if matcher.real_quick_ratio() > best_ratio and matcher.quick_ratio() > best_ratio:
             ratio = matcher.ratio()
             if ratio > best_ratio:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,7 +26,7 @@ from agentic_gym.envs.swe.observations import (
     summarise_tests,
 )
 from agentic_gym.envs.swe.task import SWETask
-from agentic_gym.envs.swe.workspace import Workspace, plain, relative
+from agentic_gym.envs.swe.workspace import Reports, Workspace, plain, relative
 from agentic_gym.errors import ConfigError, ResetNeeded, TaskError, ToolCallError
 from agentic_gym.rewards.outcome import (
     RewardConfig,
@@ -40,31 +38,13 @@ from agentic_gym.sandbox.base import SandboxBackend, TestReport
 from agentic_gym.tools import ToolSpec, tool
 from agentic_gym.types import Outcome
 
-_MAX_BASELINES = 4_096
+_PYTEST_ARGS = ("-q", "--tb=short", "-p", "no:unraisableexception", "-p", "no:threadexception")
 _CONTEXT_LINES = 2
 
 LineNumber = Annotated[int, Field(ge=0)]
 
-
-class _Baselines:
-    """Reports of the visible tests on the base tree: the same for every episode of a task."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._reports: OrderedDict[bytes, TestReport] = OrderedDict()
-
-    def get(self, key: bytes) -> TestReport | None:
-        with self._lock:
-            return self._reports.get(key)
-
-    def put(self, key: bytes, report: TestReport) -> None:
-        with self._lock:
-            self._reports[key] = report
-            while len(self._reports) > _MAX_BASELINES:
-                self._reports.popitem(last=False)
-
-
-_baselines = _Baselines()
+_base_reports = Reports(limit=4_096)
+"""Visible tests on base trees: the same for every episode of a task, in every environment."""
 
 
 class SWEEnv(ToolEnv):
@@ -115,13 +95,15 @@ class SWEEnv(ToolEnv):
         for name, value in (("output_limit", output_limit), ("test_timeout_s", test_timeout_s)):
             if value <= 0:
                 raise ConfigError(f"{name}={value} must be positive")
+        if reward is not None and not isinstance(reward, RewardConfig):
+            raise ConfigError(f"reward must be a RewardConfig, got {reward!r}")
         self._tasks = _load(tasks, split)
         self._index = {task.task_id: task for task in self._tasks}
         self._backend = _backend(backend, allow_unsafe=allow_unsafe)
         self._workspace = Workspace(self._backend)
         self._shared_grader = grader
         self._own_grader: Grader | None = None
-        self._weights = reward or RewardConfig()
+        self._weights = RewardConfig() if reward is None else reward
         self._output_limit = output_limit
         self._test_timeout_s = test_timeout_s
         self._show_file = show_file
@@ -135,6 +117,11 @@ class SWEEnv(ToolEnv):
     def tasks(self) -> Sequence[SWETask]:
         """The tasks that episodes are drawn from."""
         return self._tasks
+
+    @property
+    def task(self) -> SWETask:
+        """The task of the running episode. Raises ``ResetNeeded`` before the first."""
+        return self._current
 
     @property
     def tool_specs(self) -> dict[str, ToolSpec]:
@@ -151,6 +138,11 @@ class SWEEnv(ToolEnv):
         report = self._baseline(task)
         self._fraction = self._paid_fraction = passed_fraction(report)
         self.step_info["task_id"] = task.task_id
+        self.step_info["tags"] = {
+            "repo": task.repo,
+            "split": task.split,
+            "error_class": task.error_class,
+        }
         self._note_tests(report)
         return first_observation(
             task,
@@ -253,7 +245,9 @@ class SWEEnv(ToolEnv):
         for path in paths:
             if plain(path, "paths").startswith("-"):
                 raise ToolCallError(f"{path!r} is an option: give paths or test ids")
-        report = self._workspace.sandbox.run_pytest(paths, timeout_s=self._test_timeout_s)
+        report = self._workspace.sandbox.run_pytest(
+            [*_PYTEST_ARGS, *paths], timeout_s=self._test_timeout_s
+        )
         return self._clip(summarise_tests(report, limit=self._output_limit, compact=self._compact))
 
     @tool
@@ -315,12 +309,12 @@ class SWEEnv(ToolEnv):
 
     def _baseline(self, task: SWETask) -> TestReport:
         key = hashlib.sha256(f"{self._test_timeout_s}\0{task.model_dump_json()}".encode()).digest()
-        report = _baselines.get(key)
+        report = _base_reports.get(key)
         if report is None:
             report = self._workspace.sandbox.run_pytest(
                 task.visible_tests, timeout_s=self._test_timeout_s
             )
-            _baselines.put(key, report)
+            _base_reports.put(key, report)
         return report
 
     def _run_visible(self) -> str:
@@ -396,4 +390,4 @@ def _backend(backend: SandboxBackend | str | None, *, allow_unsafe: bool) -> San
         return backend
     from agentic_gym.sandbox.select import select_backend
 
-    return select_backend(backend, allow_unsafe=allow_unsafe)
+    return select_backend(backend or "auto", allow_unsafe=allow_unsafe)

@@ -11,6 +11,7 @@ can forge.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import random
 import threading
@@ -20,11 +21,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
+from typing import Any
 
 from agentic_gym.envs.swe.canaries import Canaries, fresh_name, make_canaries
 from agentic_gym.envs.swe.patches import apply_patch, filter_patch, parse_patch
 from agentic_gym.envs.swe.task import SWETask
-from agentic_gym.errors import GraderError, PatchError, SandboxDead, SandboxError
+from agentic_gym.errors import GraderError, PatchError, SandboxError
 from agentic_gym.sandbox.base import Sandbox, SandboxBackend, SandboxSpec, TestReport
 from agentic_gym.types import Outcome
 
@@ -43,6 +45,10 @@ _PROTECTED_FOLDERS = frozenset(
         *(".git", "tests", "test", "_pytest", "pytest", "pluggy", "py", "iniconfig"),
         *("sitecustomize", "usercustomize"),
     }
+)
+_PYTEST_ARGS = (
+    *("-q", "--tb=no", "--no-summary"),  # nobody reads the text
+    *("-p", "no:unraisableexception", "-p", "no:threadexception"),  # they collect garbage twice
 )
 _TESTS_FAILED = 1
 """pytest's exit status when tests failed: the canaries do, so every honest run ends with it."""
@@ -268,6 +274,7 @@ class Grader:
         rng: random.Random | None = None,
     ) -> None:
         self._backend = backend
+        self._size = size
         self._slots = threading.BoundedSemaphore(size)
         self._lock = threading.Lock()
         self._idle: list[Sandbox] = []
@@ -275,6 +282,11 @@ class Grader:
         self._cache: OrderedDict[bytes, Grade] = OrderedDict()
         self._cache_size = cache_size
         self._rng = rng or random.SystemRandom()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy (gymnasium makes some, and so does each worker process) has its own sandboxes."""
+        again = functools.partial(type(self), size=self._size, cache_size=self._cache_size)
+        return again, (self._backend,)
 
     def grade(self, task: SWETask, patch: bytes | str | None) -> Grade:
         """Grades one patch; an empty one (``None``, ``""``, white space) is a failure like any other.
@@ -317,15 +329,12 @@ class Grader:
                 with self._sandbox() as sandbox:
                     sandbox.reset(plan.files)
                     return sandbox.run_pytest(
-                        plan.run, timeout_s=task.grade_timeout_s, hardened=True
+                        [*_PYTEST_ARGS, *plan.run], timeout_s=task.grade_timeout_s, hardened=True
                     )
-            except SandboxDead as error:
-                if attempt == 2:
-                    raise GraderError(
-                        f"{task.task_id}: the grading sandbox died twice: {error}"
-                    ) from error
             except SandboxError as error:
-                raise GraderError(f"{task.task_id}: no sandbox to grade in: {error}") from error
+                if attempt == 2:
+                    message = f"{task.task_id}: grading broke twice: {error}"
+                    raise GraderError(message) from error
         raise AssertionError("unreachable")
 
     @contextmanager

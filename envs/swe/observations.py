@@ -48,7 +48,7 @@ def summarise_tests(report: TestReport, *, limit: int, compact: bool = False) ->
     if report.exit_code is None and not report.timed_out:
         words.append("the test process died")
     lines = [", ".join(words)] if words else []
-    found = symptom(report, _test_files(report))
+    found = next(filter(None, (symptom(report, path) for path in _test_files(report))), None)
     sections = "" if compact else _failure_sections(report.output)
     if sections and not report.collection_errors:
         lines.append(clip_text(sections, limit))

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import difflib
 import shlex
+import threading
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agentic_gym.errors import SandboxDead, ToolCallError
-from agentic_gym.sandbox.base import Sandbox, SandboxBackend, SandboxSpec
+from agentic_gym.sandbox.base import Sandbox, SandboxBackend, SandboxSpec, TestReport
 
 _MAX_UNDO = 50
 _MAX_ARGUMENT_CHARS = 4_096
@@ -28,6 +30,31 @@ class _Undo:
     fraction: float
 
 
+class Reports:
+    """A bounded store of test reports, shared between threads.
+
+    Args:
+        limit: number of reports; the oldest goes first.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._reports: OrderedDict[bytes, TestReport] = OrderedDict()
+
+    def get(self, key: bytes) -> TestReport | None:
+        """The report kept under a key, or None."""
+        with self._lock:
+            return self._reports.get(key)
+
+    def put(self, key: bytes, report: TestReport) -> None:
+        """Keeps a report."""
+        with self._lock:
+            self._reports[key] = report
+            while len(self._reports) > self._limit:
+                self._reports.popitem(last=False)
+
+
 class Workspace:
     """One sandbox that lives over many episodes, seen through an agent's tools.
 
@@ -38,6 +65,7 @@ class Workspace:
     def __init__(self, backend: SandboxBackend) -> None:
         self._backend = backend
         self._sandbox: Sandbox | None = None
+        self._root = ""
         self._history: list[_Undo] = []
 
     @property
@@ -61,6 +89,7 @@ class Workspace:
             except SandboxDead:
                 self.close()
         self._sandbox = self._backend.start(SandboxSpec(files=files))
+        self._root = self._sandbox.exec("pwd").output.strip()
 
     def close(self) -> None:
         """Ends the sandbox; idempotent."""
@@ -124,7 +153,7 @@ class Workspace:
             raise ToolCallError("there is no edit to take back")
         last = self._history.pop()
         if last.content is None:
-            self.sandbox.exec(f"command rm -f -- {shlex.quote('/workspace/' + last.path)}")
+            self.sandbox.exec(f"command rm -f -- {shlex.quote(f'{self._root}/{last.path}')}")
         else:
             self.sandbox.write_file(last.path, last.content)
         return last.path, last.fraction
@@ -134,15 +163,18 @@ class Workspace:
 
         It runs inside: an expression that takes for ever costs its own time limit, not the host's.
         """
-        where = shlex.quote("./" + relative(path))
-        grep = f"command grep -rnIE --exclude-dir=.git -e {shlex.quote(plain(pattern, 'pattern'))}"
-        result = self.sandbox.exec(f"(cd /workspace && {grep} -- {where})", timeout_s=20.0)
+        name = relative(path)
+        where = shlex.quote(name if name.startswith((".", "/")) else f"./{name}")
+        grep = "command grep -rnIE --exclude-dir=.git --exclude-dir=__pycache__"
+        grep = f"{grep} -e {shlex.quote(plain(pattern, 'pattern'))} -- {where}"
+        result = self.sandbox.exec(f"(cd {shlex.quote(self._root)} && {grep})", timeout_s=20.0)
         if result.timed_out:
             raise ToolCallError(
                 "the search took longer than 20 s: give a simpler pattern or a path"
             )
-        lines = result.output.rstrip("\n").split("\n")
-        return "\n".join(line.removeprefix("./") for line in lines)
+        lines = [line.removeprefix("./") for line in result.output.splitlines()]
+        # The order in which grep walks a folder is that of the file system.
+        return "\n".join(sorted(lines, key=lambda line: line.split(":", 1)[0]))
 
 
 def relative(path: str) -> str:
