@@ -7,9 +7,12 @@ ends the sandbox.
 
 from __future__ import annotations
 
+import atexit
 import builtins
 import contextlib
+import os
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -23,6 +26,16 @@ _CALL_S = 60.0  # for calls whose work is bounded by the size of the workspace
 _GRACE_S = 30.0  # beyond a command's own time limit, which the supervisor enforces
 _RUNNER_GRACE_S = 60.0
 _FILE_ERRORS = ("FileNotFoundError", "IsADirectoryError", "PermissionError", "NotADirectoryError")
+
+
+_living: weakref.WeakSet[ClientSandbox] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Closes what is still open when this process ends in order; otherwise the kernel ends it."""
+    for sandbox in list(_living):
+        sandbox.close()
 
 
 class ClientSandbox:
@@ -59,6 +72,8 @@ class ClientSandbox:
         self._closed = False
         self._close_lock = threading.Lock()
         self._base = dict(spec.files)
+        self._owner = os.getpid()
+        _living.add(self)
         try:
             request = {**config, "paths": _checked_paths(self._base)}
             self._call(request, list(self._base.values()), timeout_s=_CALL_S)
@@ -144,7 +159,7 @@ class ClientSandbox:
     def close(self) -> None:
         """See :meth:`agentic_gym.sandbox.base.Sandbox.close`."""
         with self._close_lock:
-            if self._closed:
+            if self._closed or os.getpid() != self._owner:
                 return
             self._closed = True
         if self._death is None:
@@ -162,6 +177,10 @@ class ClientSandbox:
     ) -> tuple[dict[str, Any], list[bytes]]:
         what = request.get("op", "start")
         with self._lock:
+            if os.getpid() != self._owner:
+                raise SandboxError(
+                    "a sandbox cannot be used from a fork of the process that made it"
+                )
             if self._death is not None:
                 raise SandboxDead(f"the sandbox is dead ({self._death}); {what} was asked of it")
             try:

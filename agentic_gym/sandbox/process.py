@@ -7,14 +7,16 @@ import os
 import socket
 import subprocess
 import threading
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from queue import SimpleQueue
 
 from agentic_gym.sandbox.inside.wire import Channel
 
 _END_S = 10.0
 _lock = threading.Lock()
-_spawners: dict[int, ThreadPoolExecutor] = {}
+_Job = tuple[Callable[[], "subprocess.Popen[bytes]"], "Future[subprocess.Popen[bytes]]"]
+_spawners: dict[int, SimpleQueue[_Job]] = {}
 
 
 class HostProcess:
@@ -33,8 +35,16 @@ class HostProcess:
         self._errors_r, errors_w = os.pipe()
         os.set_blocking(self._errors_r, False)
         try:
-            self._process = (
-                _spawner().submit(self._spawn, argv, env, pass_fds, theirs, errors_w).result()
+            self._process = _spawned(
+                lambda: subprocess.Popen(
+                    list(argv),
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
+                    stderr=errors_w,
+                    env=env,
+                    pass_fds=tuple(pass_fds),
+                    cwd="/",
+                )
             )
         except BaseException:
             ours.close()
@@ -49,24 +59,6 @@ class HostProcess:
         fd = ours.detach()
         self.channel = Channel(fd, fd)
         self._errors = b""
-
-    @staticmethod
-    def _spawn(
-        argv: Sequence[str],
-        env: dict[str, str],
-        pass_fds: Sequence[int],
-        line: socket.socket,
-        errors_w: int,
-    ) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            list(argv),
-            stdin=line.fileno(),
-            stdout=line.fileno(),
-            stderr=errors_w,
-            env=env,
-            pass_fds=tuple(pass_fds),
-            cwd="/",
-        )
 
     def end(self) -> None:
         """Hangs up, upon which the supervisor ends by itself and all else with it; kills what does not.
@@ -98,14 +90,31 @@ class HostProcess:
         return self._errors[-4096:].decode("utf-8", "replace").strip()
 
 
-def _spawner() -> ThreadPoolExecutor:
-    """One long-lived thread a process to start children from.
+def _spawned(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    """Runs ``start`` in one long-lived thread.
 
     bwrap's ``--die-with-parent`` is tied to the *thread* that started it: started from a worker thread,
-    the sandbox would die with that thread. Kept by pid, because a fork does not inherit threads.
+    the sandbox would die with that thread. A daemon thread, so that it outlives what runs at exit. Kept
+    by pid, because a fork does not inherit threads.
     """
     with _lock:
         if os.getpid() not in _spawners:
             _spawners.clear()
-            _spawners[os.getpid()] = ThreadPoolExecutor(1, thread_name_prefix="sandbox-spawner")
-        return _spawners[os.getpid()]
+            jobs: SimpleQueue[_Job] = SimpleQueue()
+            threading.Thread(
+                target=_spawn_for_ever, args=(jobs,), name="sandbox-spawner", daemon=True
+            ).start()
+            _spawners[os.getpid()] = jobs
+        jobs = _spawners[os.getpid()]
+    future: Future[subprocess.Popen[bytes]] = Future()
+    jobs.put((start, future))
+    return future.result()
+
+
+def _spawn_for_ever(jobs: SimpleQueue[_Job]) -> None:
+    while True:
+        start, future = jobs.get()
+        try:
+            future.set_result(start())
+        except BaseException as error:
+            future.set_exception(error)

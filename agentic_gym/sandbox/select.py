@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 
 from agentic_gym.errors import ConfigError, SandboxUnavailable
 from agentic_gym.sandbox.base import SandboxBackend
@@ -31,12 +32,17 @@ def select_backend(name: str = "auto", *, allow_unsafe: bool = False) -> Sandbox
         raise ConfigError(f"there is no sandbox backend {name!r}; known: {', '.join(NAMES)}.{hint}")
     if name == "unsafe":
         return UnsafeBackend(allow_unsafe=allow_unsafe)
-    backend = BubblewrapBackend()
     try:
-        backend.probe()
+        return _working_bubblewrap()
     except SandboxUnavailable as error:
         raise SandboxUnavailable(
             f"no sandbox works here, so no agent's code will be run. {error}. Without a sandbox, and "
             "only for code that you trust: backend 'unsafe' with allow_unsafe=True"
         ) from error
+
+
+@functools.cache
+def _working_bubblewrap() -> BubblewrapBackend:
+    backend = BubblewrapBackend()
+    backend.probe()
     return backend
