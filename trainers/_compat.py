@@ -83,6 +83,8 @@ class HookedTrainer(BaseTrainer):  # type: ignore[misc]  # untyped base
         self.save_checkpoint()
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        if not self.args.should_save:
+            return
         folder = Path(output_dir if output_dir is not None else self.args.output_dir)
         folder.mkdir(parents=True, exist_ok=True)
         self.save_files(folder)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 from agentic_gym.errors import CheckpointError
 
 _NAME = re.compile(r"checkpoint-(\d+)")
-_STAGING = ".staging"
+STAGING = ".staging"
+"""Where a checkpoint is written before it counts."""
 
 
 def version_of(folder: Path) -> int:
@@ -48,23 +48,25 @@ def newest(parent: Path) -> Path | None:
     return found[-1] if found else None
 
 
-def save_atomically(
-    parent: Path, write: Callable[[Path], Path], *, keep: int | None = None
-) -> Path:
-    """Writes a checkpoint that a kill at any instant leaves whole or absent.
+def stage(parent: Path) -> Path:
+    """An empty folder beside the checkpoints, to write ``checkpoint-<version>`` into."""
+    staging = parent / STAGING
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir(parents=True)
+    return staging
+
+
+def commit(written: Path, *, keep: int | None = None) -> Path:
+    """Makes a staged checkpoint one that counts: a kill at any instant leaves it whole or absent.
 
     Args:
-        parent: where checkpoints live.
-        write: writes ``checkpoint-<version>`` into the folder that it is given, and returns it.
+        written: ``checkpoint-<version>`` in the folder that :func:`stage` gave.
         keep: how many checkpoints stay; None for all. The new one always stays.
 
     Returns:
         The final path.
     """
-    staging = parent / _STAGING
-    shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir(parents=True)
-    written = write(staging)
+    staging, parent = written.parent, written.parent.parent
     _flush(written)
     final = parent / written.name
     if final.exists():
@@ -82,7 +84,7 @@ def save_atomically(
 
 def _remove(folder: Path) -> None:
     """Renames first, so that a kill while deleting leaves no half checkpoint under its name."""
-    doomed = folder.parent / _STAGING / folder.name
+    doomed = folder.parent / STAGING / folder.name
     doomed.parent.mkdir(exist_ok=True)
     folder.rename(doomed)
     shutil.rmtree(doomed.parent)

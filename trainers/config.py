@@ -88,6 +88,8 @@ class AgenticPPOConfig(BaseConfig):  # type: ignore[misc]  # untyped base
     save_total_limit: int | None = 2
     report_to: str | list[str] | None = "none"
     disable_tqdm: bool | None = True
+    # The value head is outside the graph of the logits, where DDP would look for unused parameters.
+    ddp_find_unused_parameters: bool | None = False
     # The source counts for itself which batches are done, and NaN must not be averaged away.
     ignore_data_skip: bool = True
     logging_nan_inf_filter: bool = False

@@ -123,17 +123,19 @@ class AgenticPPOTrainer(HookedTrainer):
             CheckpointError: the checkpoint cannot be used.
         """
         folder = self._resolve(resume_from_checkpoint)
-        self._start = Start(0, self.policy)
+        first = 0 if folder is None else checkpoints.version_of(folder)
+        self._start = Start(first, self.policy)
         if folder is not None:
-            version = checkpoints.version_of(folder)
             state = json.loads((folder / _SOURCE_FILE).read_text())
-            self._start = Start(version, self.policy, folder, state)
-            if version >= self.args.max_steps:
+            self._start = Start(first, self.policy, folder, state)
+            if first >= self.args.max_steps:
                 return self._only_load(folder)
         result = super().train(
             resume_from_checkpoint=None if folder is None else str(folder), **kwargs
         )
-        if self.args.save_strategy != "no" and self._checkpoint is None and self._unreported:
+        # The base saves at max_steps; a source that ends before leaves the last update unsaved.
+        unsaved = self._checkpoint is None and self.version > first
+        if self.args.save_strategy != "no" and unsaved:
             self.save_checkpoint()
         self._report()
         return result
@@ -278,9 +280,15 @@ class AgenticPPOTrainer(HookedTrainer):
 
     def save_checkpoint(self) -> None:
         """Saves everything that an exact resume needs, whole or not at all."""
-        self._checkpoint = checkpoints.save_atomically(
-            Path(self.args.output_dir), self.write_checkpoint, keep=self.args.save_total_limit
-        )
+        parent = Path(self.args.output_dir)
+        if self.is_world_process_zero():
+            checkpoints.stage(parent)
+        self.accelerator.wait_for_everyone()
+        written = self.write_checkpoint(parent / checkpoints.STAGING)
+        self.accelerator.wait_for_everyone()
+        if self.is_world_process_zero():
+            checkpoints.commit(written, keep=self.args.save_total_limit)
+        self._checkpoint = parent / written.name
 
     def save_files(self, folder: Path) -> None:
         """Policy (loads in ``AutoModelForCausalLM``), value head, tokenizer, state of the source."""

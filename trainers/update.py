@@ -6,6 +6,7 @@ same in all passes: dropout is off, so the ratio is exactly one before the first
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -187,12 +188,11 @@ class Updater:
         weight = float(bool(mine)) * self._world
         micros = list(self._micro_batches(experience, mine or minibatch[:1]))
         for number, (_, micro) in enumerate(micros):
-            loss = weight * self._loss(model, micro, flat, step, warming_up, bool(mine))
-            if number == len(micros) - 1:
-                self.accelerator.backward(loss)
-            else:
-                with self.accelerator.no_sync(model):
-                    self.accelerator.backward(loss)
+            # Only the last backward pass sends gradients to the other devices.
+            last = number == len(micros) - 1
+            with contextlib.nullcontext() if last else self.accelerator.no_sync(model):
+                loss = self._loss(model, micro, flat, step, warming_up, bool(mine))
+                self.accelerator.backward(weight * loss)
         return step
 
     def _loss(
@@ -238,7 +238,10 @@ class Updater:
         if counted:
             step.record(term, scores, flat.proximal[at], value_loss)
         value_loss = config.value_coef * value_loss
-        return value_loss if warming_up else policy_loss + value_loss
+        if not warming_up:
+            return policy_loss + value_loss
+        # Data parallelism waits for a gradient of every parameter; alone, the trunk is not computed.
+        return value_loss if self._world == 1 else value_loss + 0.0 * policy_loss
 
     def _step(
         self,

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +30,14 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from agentic_gym.agent import AgentAction
 from agentic_gym.errors import SandboxDead
 from agentic_gym.rollout import Launch, Rollout
-from agentic_gym.store import RunStore
+from agentic_gym.store import LaunchRecord, RunStore
 from agentic_gym.trainers.checkpoints import newest
 from agentic_gym.trainers.config import AgenticPPOConfig
 from agentic_gym.trainers.ppo_trainer import AgenticPPOTrainer
 from agentic_gym.trainers.runtime import Runtime
 from agentic_gym.trainers.schedules.sync import Sync
 from agentic_gym.trainers.selection import UniformTasks
-from agentic_gym.types import Outcome, TokenStream
+from agentic_gym.types import Outcome, TokenStream, Trajectory
 
 pytestmark = [
     pytest.mark.slow,
@@ -123,6 +123,34 @@ class SeededAgent:
         pass
 
 
+class WatchedStore(RunStore):
+    """A store that tells of each write before it is made."""
+
+    def __init__(self, path: Path, hit: Hit) -> None:
+        super().__init__(path)
+        self._hit = hit
+
+    def put_state(self, key: str, value: Any) -> None:
+        self._hit("store")
+        super().put_state(key, value)
+
+    def launch(self, records: Sequence[LaunchRecord]) -> None:
+        self._hit("store")
+        super().launch(records)
+
+    def finish(self, trajectory: Trajectory) -> bool:
+        self._hit("store")
+        return super().finish(trajectory)
+
+    def record_batch(self, update: int, ids: Sequence[str]) -> None:
+        self._hit("store")
+        super().record_batch(update, ids)
+
+    def mark_trained(self, update: int, checkpoint: str | os.PathLike[str] | None = None) -> None:
+        self._hit("store")
+        super().mark_trained(update, checkpoint)
+
+
 def train(folder: Path, hit: Hit) -> None:
     """One process of a run: resumes if there is something to resume."""
     torch.manual_seed(0)
@@ -134,7 +162,7 @@ def train(folder: Path, hit: Hit) -> None:
         output_dir=str(folder / "checkpoints"), max_steps=UPDATES, minibatch_size=2, save_steps=2,
         ppo_epochs=2, use_cpu=True, learning_rate=1e-2,
     )  # fmt: skip
-    with RunStore(folder) as store:
+    with WatchedStore(folder, hit) as store:
         trainers: list[AgenticPPOTrainer] = []
 
         def agent(_: Launch) -> SeededAgent:
@@ -226,10 +254,13 @@ def assert_same(killed: tuple[Any, ...], whole: tuple[Any, ...]) -> None:
         assert torch.equal(killed[3][name], tensor), name
 
 
+# Of "store": 3 is between the task cursor and the launches behind it, 8 before a batch is recorded,
+# 9 before it is marked as trained.
 KILLS = [
     ("agent", 1), ("agent", 17), ("env", 7), ("env", 29), ("optimizer", 1), ("optimizer", 3),
-    ("optimizer", 6), ("open", 1), ("open", 3), ("open", 5), ("open", 8), ("rename", 2),
-    ("rename", 3), ("rename", 5), ("time", 60), ("time", 150), ("time", 320),
+    ("optimizer", 6), ("open", 1), ("open", 3), ("open", 8), ("rename", 2), ("rename", 3),
+    ("store", 3), ("store", 5), ("store", 8), ("store", 9), ("store", 11), ("time", 60),
+    ("time", 250),
 ]  # fmt: skip
 
 

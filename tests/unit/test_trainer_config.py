@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentic_gym.errors import ConfigError
+from agentic_gym.trainers.config import AgenticPPOConfig
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"ppo_epochs": 0}, "ppo_epochs is 0"),
+        ({"temperature": 0.0}, "temperature is 0"),
+        ({"gamma": 1.1}, "gamma is 1.1"),
+        ({"clip_high": -0.1}, "clip_high is -0.1"),
+        ({"value_clip": 0.0}, "value_clip is 0.0"),
+        ({"advantage": "gea"}, "advantage is 'gea'"),
+        ({"layout": "padded"}, "layout is 'padded'"),
+        ({"fp16": True}, "fp16"),
+        ({"gradient_accumulation_steps": 4}, "micro_batch_tokens"),
+        ({"load_best_model_at_end": True}, "load_best_model_at_end"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_a_remedy(
+    tmp_path: Path, settings: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        AgenticPPOConfig(output_dir=str(tmp_path), **settings)
+
+
+def test_the_old_name_of_activation_checkpointing_still_works(tmp_path: Path) -> None:
+    args = AgenticPPOConfig(output_dir=str(tmp_path), use_cpu=True, gradient_checkpointing=True)
+    assert args.activation_checkpointing
+
+
+def test_training_is_in_float32_unless_asked(tmp_path: Path) -> None:
+    args = AgenticPPOConfig(output_dir=str(tmp_path), use_cpu=True)
+    assert (args.bf16, args.fp16) == (False, False)
