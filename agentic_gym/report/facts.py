@@ -32,6 +32,8 @@ CURVES: dict[str, dict[str, str]] = {
     "Gradient norm": {"grad_norm": ""},
     "Engine against trainer, mean |Δp|": {"probability_mismatch": ""},
     "Infrastructure errors, of the batch": {"outcome_infra_error": ""},
+    "Warm start, loss": {"warm_start/loss": ""},
+    "Warm start, accuracy": {"warm_start/accuracy": ""},
 }
 """Charts by title: metric name to the name of its line."""
 

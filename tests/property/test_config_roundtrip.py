@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,13 @@ from hypothesis import strategies as st
 
 from agentic_gym.config import StrictConfig, dump_config, read_yaml
 
-text = st.text(max_size=12) | st.from_regex(
-    r"[-+~.0-9eExo_:]{1,6}|[nN]ull|[tT]rue|no|on|[&*!|>%@]a", fullmatch=True
+# A small alphabet of troublemakers: line breaks of every kind, YAML's own signs, control characters.
+ALPHABET = (
+    string.punctuation + "aE07 \t\n\r\x00\x07\x7f\x85\xa0é\u2028\u2029\ufeff\ufffe🙂\U0010ffff"
+)
+
+text = st.text(ALPHABET, max_size=12) | st.from_regex(
+    r"[-+~.0-9eExo_:]{1,6}|[nN]ull|[tT]rue|no|on", fullmatch=True
 )
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | text,
@@ -31,7 +37,7 @@ class Anything(StrictConfig):
     maybe: str | float | None
 
 
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(deadline=None, derandomize=True, max_examples=100)
 @given(
     text,
     st.floats(),
