@@ -20,7 +20,19 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-LANGUAGES = {"python", "bash", "console", "json", "yaml", "toml", "text", "html", "diff", "mermaid"}
+LANGUAGES = {
+    "python",
+    "bash",
+    "sh",
+    "console",
+    "json",
+    "yaml",
+    "toml",
+    "text",
+    "html",
+    "diff",
+    "mermaid",
+}
 MARKS = {"test"}
 
 
@@ -86,7 +98,7 @@ def test_every_block_names_its_language_and_is_well_formed(block: Block) -> None
         yaml.safe_load(block.text)
     elif language == "toml":
         tomllib.loads(block.text)
-    elif language == "bash":
+    elif language in {"bash", "sh"}:
         subprocess.run(["bash", "-n"], input=block.text, text=True, check=True)
 
 
