@@ -13,7 +13,7 @@ from queue import SimpleQueue
 
 from agentic_gym.sandbox.inside.wire import Channel
 
-_END_S = 10.0
+_END_S = 5.0
 _lock = threading.Lock()
 _Job = tuple[Callable[[], "subprocess.Popen[bytes]"], "Future[subprocess.Popen[bytes]]"]
 _spawners: dict[int, SimpleQueue[_Job]] = {}
