@@ -246,10 +246,10 @@ class Batcher:
             # The last prompt token is always computed: its logits are needed.
             limit = len(request.sequence) - 1
             keep = min(common_prefix(row.tokens, request.sequence), limit)
-            if keep == 0:
+            if keep < len(row.tokens) or not row.tokens:  # not this episode's next turn
                 donor, common = self.table.donor(request.sequence, index)
-                keep = min(common, limit)
-                if keep:
+                if min(common, limit) > keep:
+                    keep = min(common, limit)
                     row.tokens = self.table.rows[donor].tokens[:keep]
                     plan.copies.append((donor, index, keep))
             del row.tokens[keep:]
