@@ -108,14 +108,13 @@ class ScriptedEngine:
         if mode == "abort":
             for request_id in self._aborted:
                 self._aborted[request_id] = True
-        if mode == "wait":
-            self._waiting_publishes += 1
-            async with self._free:
+        async with self._free:
+            if mode == "wait":
+                self._waiting_publishes += 1
                 await self._free.wait_for(lambda: not self._aborted)
-                self._version = version
                 self._waiting_publishes -= 1
                 self._free.notify_all()
-        self._version = version
+            self._version = version
 
     async def close(self) -> None:
         """Ends running requests."""

@@ -114,7 +114,7 @@ async def play(seed: int, models: dict[int, Any]) -> tuple[float, int]:
     async def publisher() -> None:
         for version in list(models)[1:]:
             await asyncio.sleep(0.004)
-            mode: PublishMode = rng.choice(["wait", "keep", "abort"])  # type: ignore[assignment]
+            mode: PublishMode = rng.choice(["wait", "keep", "abort"])
             await engine.publish(models[version].state_dict(), version, mode=mode)
             assert engine.version == version
 

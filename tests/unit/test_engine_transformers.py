@@ -174,6 +174,8 @@ def test_what_a_publish_does_to_a_running_request(mode: Any) -> None:
         running = asyncio.create_task(engine.generate(PROMPT, params(100), request_id="a"))
         while engine.stats.sampled_tokens < 10:
             await asyncio.sleep(0.001)
+        with pytest.raises(ConfigError, match="unique"):
+            await engine.generate(PROMPT, params(), request_id="a")
         publish = asyncio.create_task(
             engine.publish(make_model(1).state_dict(), version=3, mode=mode)
         )
@@ -358,19 +360,6 @@ def test_close_ends_what_runs_and_is_idempotent() -> None:
 def test_bad_requests_are_refused(prompt: list[int], options: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         run(make_engine(), prompt, **options)
-
-
-def test_request_ids_must_be_unique() -> None:
-    async def main() -> None:
-        engine = make_engine()
-        first = asyncio.create_task(engine.generate(PROMPT, params(), request_id="a"))
-        await asyncio.sleep(0)
-        with pytest.raises(ConfigError, match="unique"):
-            await engine.generate(PROMPT, params(), request_id="a")
-        await first
-        await engine.close()
-
-    asyncio.run(main())
 
 
 def test_limits_are_checked() -> None:
