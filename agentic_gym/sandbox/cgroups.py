@@ -16,6 +16,7 @@ from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
 _PARENT = "agentic-gym"
+_OWN_MEMORY = 96 * 2**20  # the supervisor and the runner, beside what the agent may have
 _OWN_PROCESSES = 16  # bwrap, the supervisor and the runner, and room for them to fork
 
 
@@ -75,7 +76,7 @@ def create(memory_bytes: int, max_processes: int) -> Cgroup | None:
     for make in (_create_v2, _create_v1):
         made: list[Path] = []
         with contextlib.suppress(OSError):
-            return make(name, memory_bytes, processes, made.append)
+            return make(name, memory_bytes + _OWN_MEMORY, processes, made.append)
         for folder in made:
             remove_folder(folder)
     return None

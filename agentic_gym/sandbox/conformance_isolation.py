@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from agentic_gym.sandbox.base import Sandbox
-from agentic_gym.sandbox.conformance_base import Check, expect, output
+from agentic_gym.sandbox.conformance_base import Check, expect, output, raises
 
 _SECRET = "GYM_CONFORMANCE_SECRET"
 
@@ -110,6 +110,9 @@ def _disk_hog(sandbox: Sandbox) -> None:
         expect(result.rc != 0, f"150 MB in {folder} of a sandbox with 64")
         sandbox.exec(f"rm -f {folder}/f?")
     sandbox.write_file("after.txt", b"1")
+    sandbox.exec("truncate -s 60M sparse; truncate -s 60M sparser")
+    raises(OSError, lambda: sandbox.read_file("sparse"))
+    expect(sandbox.diff().count(b"Binary files") == 2, "large files are not summed up in a diff")
     expect(sandbox.exec("truncate -s 100G sparse").rc, "a file of 100 GB can be made")
 
 

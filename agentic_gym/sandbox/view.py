@@ -21,6 +21,7 @@ from agentic_gym.errors import SandboxUnavailable
 HOME = "/opt/gym"
 PACKAGES = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
 _SYSTEM_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_OWN_FOLDERS = ("/run", "/workspace", "/tmp", "/proc", "/dev")
 _ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime", "mime.types")
 _ETC_FILES = {
     "passwd": "root:x:0:0::/:/bin/sh\nagent:x:1000:1000::/tmp:/bin/bash\n",
@@ -71,7 +72,7 @@ class View:
         self._folders: set[str] = {"/"}
         self._system()
         self._python((*PACKAGES, *packages))
-        for folder in ("/run", "/workspace", "/tmp", "/var", "/proc", "/dev"):
+        for folder in (*_OWN_FOLDERS, "/var"):
             self._folder(folder)
         self.args += ["--symlink", "/tmp", "/var/tmp"]
 
@@ -115,7 +116,12 @@ class View:
     def _python(self, names: Sequence[str]) -> None:
         prefix = os.path.realpath(sys.base_prefix)
         target = packages_folder()
-        if not prefix.startswith("/usr"):
+        if not f"{prefix}/".startswith("/usr/"):
+            if f"/{prefix.split('/')[1]}" in _OWN_FOLDERS:
+                raise SandboxUnavailable(
+                    f"the Python installation {prefix} lies where the sandbox has folders of its own "
+                    f"({', '.join(_OWN_FOLDERS)}): use one elsewhere"
+                )
             self.bind(prefix, prefix)
         self.args += ["--tmpfs", target]
         self._folders |= {target, *map(str, Path(target).parents)}
@@ -128,7 +134,7 @@ class View:
         self._folder(f"{HOME}/bin")
         for name in ("python", "python3"):
             self.args += ["--symlink", interpreter(), f"{HOME}/bin/{name}"]
-        script = f"#!{interpreter()}\nimport sys, pytest\nsys.exit(pytest.console_main())\n"
+        script = f"#!{interpreter()}\nimport sys, pytest\nsys.exit(pytest.main())\n"
         self.data(script, f"{HOME}/bin/pytest", "0555")
 
 

@@ -8,10 +8,12 @@ that does not exist yet.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator, Mapping
 
+READ_LIMIT = 32 * 2**20  # of one file: the host holds it in memory
 TEXT_LIMIT = 2 * 2**20  # a larger file is reported as changed, without its content
 TOTAL_LIMIT = 64 * 2**20  # of all contents of one diff
 _IGNORED = {".git", "__pycache__", ".pytest_cache"}
@@ -40,6 +42,7 @@ def read(root: str, path: str) -> bytes:
     Raises:
         FileNotFoundError, IsADirectoryError: as usual.
         PermissionError: the path leads out of ``root``, or to something that is no file.
+        OSError: the file is larger than 32 MiB (``EFBIG``).
     """
     parts = _resolve(root, path)
     if not parts:
@@ -50,6 +53,9 @@ def read(root: str, path: str) -> bytes:
     finally:
         os.close(folder)
     try:
+        size = os.fstat(fd).st_size
+        if size > READ_LIMIT:
+            raise OSError(errno.EFBIG, f"{path} has {size} bytes; at most {READ_LIMIT} are read")
         return _read_all(fd)
     finally:
         os.close(fd)
