@@ -141,9 +141,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--episodes", type=int, default=32)
-    parser.add_argument("--median", type=int, default=200, help="tokens of the median episode")
+    parser.add_argument("--median", type=int, default=150, help="tokens of the median episode")
     parser.add_argument(
-        "--longest", type=int, default=2000, help="tokens at which episodes are cut"
+        "--longest", type=int, default=1200, help="tokens at which episodes are cut"
     )
     parser.add_argument("--budget", type=int, default=2048, help="tokens of a micro-batch")
     parser.add_argument("--output", type=Path, help="append the result to this JSONL file")

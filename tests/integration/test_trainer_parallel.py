@@ -76,6 +76,7 @@ def run_in_children(folder: Path, world: int) -> None:
         child = os.fork()
         if child == 0:
             try:
+                torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
                 place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world}
                 if world > 1:
                     os.environ.update({name: str(value) for name, value in place.items()})
@@ -93,7 +94,6 @@ def run_in_children(folder: Path, world: int) -> None:
 
 
 def test_two_processes_equal_one(tmp_path: Path) -> None:
-    torch.set_num_threads(1)
     reset_accelerate()
     results: list[tuple[dict[str, Any], dict[str, torch.Tensor]]] = []
     for world in (1, 2):

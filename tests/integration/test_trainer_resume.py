@@ -192,6 +192,7 @@ def run_child(folder: Path, kind: str, at: int, limit_s: float = 60.0) -> int:
     child = os.fork()
     if child == 0:
         try:
+            torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
             seen: Counter[str] = Counter()
 
             def hit(where: str) -> None:
@@ -267,7 +268,6 @@ KILLS = [
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
     """An unkilled run."""
-    torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("whole")
     assert run_child(folder, "never", 0) == 0
     return outcome_of(folder)

@@ -180,6 +180,41 @@ def test_equal_rewards_move_nothing_under_the_group_baseline(tmp_path: Path) -> 
     assert all(torch.equal(t, before[n]) for n, t in trainer.policy.weights().items())
 
 
+def test_verified_behaviour_logprobs_spare_the_scoring_pass(tmp_path: Path) -> None:
+    """With the group baseline and fresh tokens, both ways make the same update."""
+    scorer = make(tmp_path / "scorer", batches(1))
+    data = [[with_true_logprobs(t, scorer) for t in batches(1)[0]]]
+    results = []
+    for reuse in (False, True):
+        trainer = make(tmp_path / str(reuse), data, advantage="group", reuse_behaviour=reuse)
+        trainer.train()
+        results.append(snapshot(trainer))
+    for name, tensor in results[0].items():
+        torch.testing.assert_close(results[1][name], tensor, atol=1e-5, rtol=1e-4)
+
+
+def with_true_logprobs(one: Trajectory, trainer: AgenticPPOTrainer) -> Trajectory:
+    stream = one.tokens
+    assert stream is not None
+    ids = stream.ids.tolist()
+    logprobs = np.zeros(len(ids), np.float32)
+    for at in np.flatnonzero(stream.sampled):
+        [logprobs[at]] = trainer.policy.logprobs(ids[:at], [ids[at]])
+    tokens = TokenStream(stream.ids, stream.sampled, logprobs, stream.versions, stream.turns)
+    return trajectory(one.seed, tokens=tokens)
+
+
+def test_metrics_reach_the_usual_reports(tmp_path: Path) -> None:
+    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    folder = tmp_path / "board"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TENSORBOARD_LOGGING_DIR", str(folder))
+        make(tmp_path, batches(2), report_to="tensorboard").train()
+    events = reader.EventAccumulator(str(folder))
+    events.Reload()
+    assert [event.step for event in events.Scalars("train/approx_kl")] == [1, 2]
+
+
 def test_layouts_and_micro_batches_give_the_same_update(tmp_path: Path) -> None:
     results = []
     for layout, budget, checkpointing in [
