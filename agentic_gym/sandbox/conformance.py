@@ -12,11 +12,12 @@ says "no" in its probe.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 
 from agentic_gym.sandbox.base import SandboxBackend
-from agentic_gym.sandbox.conformance_base import Check, ConformanceError
+from agentic_gym.sandbox.conformance_base import SECRET_VARIABLE, Check, ConformanceError
 from agentic_gym.sandbox.conformance_behaviour import BEHAVIOUR
 from agentic_gym.sandbox.conformance_isolation import ISOLATION
 
@@ -31,11 +32,15 @@ def run_check(check: Check, backend: SandboxBackend) -> None:
     Raises:
         ConformanceError: the backend fails it.
     """
-    sandbox = backend.start(check.spec)
+    os.environ[SECRET_VARIABLE] = "must not be seen inside"
     try:
-        check.run(sandbox)
+        sandbox = backend.start(check.spec)
+        try:
+            check.run(sandbox)
+        finally:
+            sandbox.close()
     finally:
-        sandbox.close()
+        del os.environ[SECRET_VARIABLE]
 
 
 def main() -> int:

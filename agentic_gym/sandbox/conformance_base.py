@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from agentic_gym.errors import AgenticGymError
 from agentic_gym.sandbox.base import Sandbox, SandboxSpec
 
+SECRET_VARIABLE = "AGENTIC_GYM_CONFORMANCE_SECRET"
+"""Set in the environment of the process that starts a checked sandbox."""
+
 TREE = {
     "a.py": b"def inc(x):\n    return x + 1\n",
     "crlf.txt": b"a=1\r\nb=2\r\n",

@@ -24,7 +24,6 @@ pytestmark = pytest.mark.slow
 
 _OWNER = """
 import sys, time
-from agentic_gym.sandbox.base import SandboxSpec
 from agentic_gym.sandbox.bubblewrap import BubblewrapBackend
 from agentic_gym.sandbox.pool import SandboxPool
 from agentic_gym.sandbox.unsafe import UnsafeBackend
@@ -38,6 +37,7 @@ if sys.argv[3] == "busy":
     second.exec("sleep 60", timeout_s=60)
 elif sys.argv[3] == "wait":
     time.sleep(60)
+sys.stdin.readline()
 """
 
 
@@ -70,7 +70,10 @@ def test_nothing_outlives_the_owner(
     seconds = f"43{os.getpid() % 10000:04d}"
     env = {**os.environ, "TMPDIR": str(home)}
     owner = subprocess.Popen(
-        [sys.executable, "-c", _OWNER, kind, seconds, how], stdout=subprocess.PIPE, env=env
+        [sys.executable, "-c", _OWNER, kind, seconds, how],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=env,
     )
     with owner:
         assert owner.stdout is not None
@@ -78,7 +81,7 @@ def test_nothing_outlives_the_owner(
         _until(lambda: _commands().count(f"sleep {seconds}") == 2)
         if then is not None:
             owner.send_signal(then)
-        owner.wait(20)
+        owner.communicate(timeout=20)
     _until(lambda: f"sleep {seconds}" not in _commands())
     records.sweep()
     _until(lambda: not _left(home))
