@@ -74,8 +74,9 @@ def policy_term(
         proximal = torch.where(mask, proximal, 0.0)
         behaviour = torch.where(mask, behaviour, 0.0)
         advantages = torch.where(mask, advantages, 0.0)
-    ratio = torch.exp(logprobs - proximal)
-    weight = torch.exp(proximal - behaviour)
+    # Bounded, since an infinite ratio times an advantage of 0 would be NaN; far outside any clip.
+    ratio = torch.exp((logprobs - proximal).clamp(-20, 20))
+    weight = torch.exp((proximal - behaviour).clamp(-20, 20))
     capped = weight > weight_cap
     plain = ratio * advantages
     limited = ratio.clamp(1 - clip_low, 1 + clip_high) * advantages

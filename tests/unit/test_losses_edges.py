@@ -71,3 +71,12 @@ def test_effective_sample_size() -> None:
     assert losses.effective_sample_size(torch.ones(7)) == pytest.approx(1.0)
     assert losses.effective_sample_size(torch.tensor([1.0, 0, 0, 0])) == pytest.approx(0.25)
     assert losses.effective_sample_size(torch.zeros(0)) == 1.0
+
+
+def test_an_absurd_ratio_gives_no_nan() -> None:
+    theta = torch.tensor([-0.1, -0.1], requires_grad=True)
+    proximal = torch.tensor([-500.0, -500.0])
+    term = losses.policy_term(theta, proximal, proximal, torch.tensor([0.0, -1.0]), count=2)
+    (gradient,) = torch.autograd.grad(term.loss, theta)
+    assert bool(torch.isfinite(term.loss))
+    assert bool(torch.isfinite(gradient).all())
