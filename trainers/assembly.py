@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from transformers import TrainerCallback
 
 from agentic_gym.agent import LMAgent
 from agentic_gym.chat import ChatCodec
@@ -18,9 +21,16 @@ from agentic_gym.registration import make
 from agentic_gym.rollout import Launch, Rollout
 from agentic_gym.store import RunStore
 from agentic_gym.trainers import checkpoints
+from agentic_gym.trainers.config import AgenticPPOConfig
 from agentic_gym.trainers.demonstrations import Demonstration, encode, record_many
 from agentic_gym.trainers.models import DecoderShape, load_policy, make_decoder
+from agentic_gym.trainers.ppo_trainer import AgenticPPOTrainer
+from agentic_gym.trainers.publisher import WeightPublisher
 from agentic_gym.trainers.run_config import TrainConfig, import_object
+from agentic_gym.trainers.runtime import Runtime
+from agentic_gym.trainers.schedules.sync import Sync
+from agentic_gym.trainers.selection import UniformTasks
+from agentic_gym.trainers.source import TrajectorySource
 from agentic_gym.trainers.tokenizer import train_tokenizer
 from agentic_gym.trainers.warm_start import WarmStartStep, warm_start
 from agentic_gym.types import SamplingParams
@@ -89,13 +99,23 @@ class Assembly:
             episode_limit_s=self._config.rollout.episode_limit_s,
         )
 
+    def baseline(
+        self, make_agents: Callable[[Any], AgentFactory], options: Mapping[str, Any]
+    ) -> AgentFactory:
+        """Agents of a baseline, which is shown an environment with these options."""
+        env = self.make_env(options)
+        try:
+            return make_agents(env.unwrapped)
+        finally:
+            env.close()
+
     def policy_rollout(self, options: Mapping[str, Any], *, greedy: bool) -> Rollout:
         """A rollout of the policy as the engine has it now."""
         return self.rollout(options, self._policy_agents(greedy=greedy))
 
     def _policy_agents(self, *, greedy: bool) -> AgentFactory:
-        assert self._engine is not None and self._codec is not None, "prepare comes first"
-        settings, engine, codec = self._config.rollout, self._engine, self._codec
+        assert self._codec is not None, "prepare comes first"
+        settings, engine, codec = self._config.rollout, self.engine, self._codec
         sampling = SamplingParams(
             max_tokens=settings.max_tokens_per_turn,
             temperature=0.0 if greedy else settings.temperature,
@@ -148,13 +168,10 @@ class Assembly:
             streams = encode(codec, demonstrations, max_tokens=limit)
             warm_start(model, streams, config.warm_start, seed=config.seed, on_step=self._log_step)
 
-        def write(staging: Path) -> Path:
-            folder = staging / "checkpoint-0"
-            model.save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
-            return folder
-
-        return checkpoints.save_atomically(parent, write)
+        folder = checkpoints.stage(parent) / "checkpoint-0"
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        return checkpoints.commit(folder)
 
     def _record(self) -> list[Demonstration]:
         section, options = self._config.demonstrations, self._config.env.train_options
@@ -190,5 +207,102 @@ class Assembly:
 
     # ---- training ----------------------------------------------------------------------------------
 
+    def train(self) -> None:
+        """PPO from the newest checkpoint to the last update; the engine then serves the result."""
+        config = self._config
+        folder = config.output_dir / CHECKPOINT_FOLDER
+        newest = checkpoints.newest(folder)
+        if config.ppo.updates == 0:
+            return
+        if newest is not None and checkpoints.version_of(newest) >= config.ppo.updates:
+            return
+        publisher = WeightPublisher(self.engine, temperature=config.rollout.temperature)
+        with self.policy_rollout(config.env.train_options, greedy=False) as rollout:
+            source = Runtime(
+                rollout=rollout,
+                schedule=Sync(config.ppo.episodes_per_update, config.ppo.group_size),
+                tasks=UniformTasks(self.train_tasks(), seed=config.seed),
+                store=self._store,
+                publisher=publisher,
+                seed=config.seed,
+            )
+            trainer = self.make_trainer(source, folder)
+            trainer.train(resume_from_checkpoint=newest)
+            rollout.call(publisher.publish(trainer.policy, trainer.version))
+
+    def make_trainer(self, source: TrajectorySource, folder: Path) -> AgenticPPOTrainer:
+        """A trainer of the run's policy that keeps its checkpoints in ``folder``."""
+        return AgenticPPOTrainer(
+            self._model,
+            self._ppo_args(folder),
+            source,
+            processing_class=self._tokenizer,
+            peft_config=self._lora(),
+            callbacks=[_Progress(self._console, self._config.ppo.updates)],
+        )
+
+    def _ppo_args(self, folder: Path) -> AgenticPPOConfig:
+        ppo = self._config.ppo
+        same = (
+            "learning_rate value_learning_rate ppo_epochs minibatch_size advantage gamma gae_lambda "
+            "entropy_coef kl_coef target_kl value_warmup_updates"
+        )
+        values = {name: getattr(ppo, name) for name in same.split()}
+        values |= {
+            "output_dir": str(folder),
+            "max_steps": ppo.updates,
+            "save_steps": ppo.save_every,
+            "temperature": self._config.rollout.temperature,
+            "seed": self._config.seed,
+            "report_to": ppo.report_to or "none",
+        }
+        taken = sorted(values.keys() & ppo.extra.keys())
+        if taken:
+            raise ConfigError(f"ppo.extra sets {taken[0]!r}, which has a key of its own")
+        try:
+            return AgenticPPOConfig(**values, **ppo.extra)
+        except TypeError as error:  # a dataclass says which argument it does not know
+            raise ConfigError(f"ppo.extra: {error}") from error
+
+    def _lora(self) -> Any:
+        rank = self._config.ppo.lora_rank
+        if not rank:
+            return None
+        from peft import LoraConfig
+
+        return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
+
+    @property
+    def engine(self) -> TransformersEngine:
+        """The engine, once :meth:`prepare` has started it."""
+        assert self._engine is not None, "prepare comes first"
+        return self._engine
+
     def close(self) -> None:
         """Ends the engine."""
+        if self._engine is not None:
+            asyncio.run(self._engine.close())
+            self._engine = None
+
+
+class _Progress(TrainerCallback):  # type: ignore[misc]  # untyped base
+    """One line an update."""
+
+    def __init__(self, console: Console, updates: int) -> None:
+        self._console = console
+        self._updates = updates
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any
+    ) -> None:
+        """Prints what a person watches."""
+        if not logs or "policy_loss" not in logs:
+            return
+        shown = {
+            "return": "reward",
+            "entropy": "entropy",
+            "kl": "kl",
+            "batch s": "time_batch_s",
+        }
+        words = [f"{word} {logs[key]:.3f}" for word, key in shown.items() if key in logs]
+        self._console.print(f"  update {state.global_step}/{self._updates}: {', '.join(words)}")

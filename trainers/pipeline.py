@@ -8,7 +8,7 @@ the order in which they run; what they work with is in :mod:`~agentic_gym.traine
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,6 @@ from agentic_gym.evaluation import (
     EvalResult,
     make_launches,
     percent,
-    policy_factory,
     results_table,
     success_difference,
     summarise,
@@ -35,7 +34,6 @@ from agentic_gym.trainers.run_config import EvalSection, TrainConfig, import_obj
 from agentic_gym.types import Trajectory
 
 CONFIG_FILE = "config.yaml"
-STORE_FILE = "run.sqlite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +75,7 @@ class Pipeline:
         self._config = config
         self._console = console or Console(stderr=True)
         _claim(config, resume=resume)
-        self._store = RunStore(config.output_dir / STORE_FILE)
+        self._store = RunStore(config.output_dir)
         self._assembly = Assembly(config, self._store, self._console)
 
     def run(self) -> RunResult:
@@ -120,7 +118,7 @@ class Pipeline:
 
     def _evaluate_baselines(self) -> None:
         for agent, path in self._config.baselines.items():
-            make_policy = import_object(path)
+            make_agents = import_object(path)
             for name, section in self._config.evaluations.items():
                 label = f"baseline/{name}/{agent}"
                 if label in self._store.evals():
@@ -128,9 +126,8 @@ class Pipeline:
                 launches = make_launches(
                     self._assembly.eval_tasks(name), seed=self._config.seed, name=label
                 )
-                with self._assembly.rollout(
-                    section.options, policy_factory(make_policy)
-                ) as rollout:
+                agents = self._assembly.baseline(make_agents, section.options)
+                with self._assembly.rollout(section.options, agents) as rollout:
                     self._play(label, rollout, launches)
 
     def _play(self, label: str, rollout: Rollout, launches: list[Launch]) -> None:
@@ -219,3 +216,40 @@ def _claim(config: TrainConfig, *, resume: bool) -> None:
         raise ConfigError(f"{folder} holds no run to resume ({CONFIG_FILE} is missing)")
     folder.mkdir(parents=True, exist_ok=True)
     dump_config(config, path)
+
+
+@dataclass(frozen=True, slots=True)
+class Switches:
+    """Words on the command line that are no configuration.
+
+    Attributes:
+        resume: take up the run in the output folder.
+        dry_run: check everything and stop.
+        config: path after ``--config``.
+    """
+
+    resume: bool
+    dry_run: bool
+    config: str | None
+
+
+def take_switches(argv: Sequence[str]) -> tuple[Switches, list[str]]:
+    """Splits the command line into switches and flags of the configuration.
+
+    Raises:
+        ConfigError: ``--config`` has no file behind it.
+    """
+    rest: list[str] = []
+    found: dict[str, bool] = {"--resume": False, "--dry-run": False}
+    config: str | None = None
+    words = iter(argv)
+    for word in words:
+        if word in found:
+            found[word] = True
+        elif word == "--config":
+            config = next(words, None)
+            if config is None:
+                raise ConfigError("--config needs a file: --config run.yaml")
+        else:
+            rest.append(word)
+    return Switches(found["--resume"], found["--dry-run"], config), rest

@@ -31,8 +31,8 @@ class EnvSection(StrictConfig):
     """
 
     id: str = "agentic_gym/SWE-v0"
-    options: dict[str, Any] = {}
-    train_options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
+    train_options: dict[str, Any] = Field(default_factory=dict)
     max_turns: Positive = 10
     goal_reminder_turns: Annotated[int, Field(ge=0)] = 0
 
@@ -112,8 +112,8 @@ class PPOSection(StrictConfig):
     value_warmup_updates: int = 1
     lora_rank: Annotated[int, Field(ge=0)] = 0
     save_every: Positive = 8
-    report_to: list[str] = []
-    extra: dict[str, Any] = {}
+    report_to: list[str] = Field(default_factory=list)
+    extra: dict[str, Any] = Field(default_factory=dict)
 
 
 class EvalSection(StrictConfig):
@@ -126,7 +126,7 @@ class EvalSection(StrictConfig):
         greedy: also one episode a task at temperature 0.
     """
 
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
     num_tasks: Annotated[int, Field(ge=0)] = 0
     samples: Positive = 2
     greedy: bool = True
@@ -142,7 +142,8 @@ class TrainConfig(StrictConfig):
         model: "starter" (bundled), "scratch" (made new), or a folder or name of a causal LM.
         shape: of a model made from scratch.
         evaluations: by name.
-        baselines: agents evaluated beside, by name: import path ``module:function`` or ``module:Class``.
+        baselines: agents evaluated beside, by name: import path ``module:function``. Called with an
+            environment of the evaluation, the function returns one that makes the agent of a launch.
     """
 
     output_dir: Path = Path("runs/train")
@@ -155,8 +156,8 @@ class TrainConfig(StrictConfig):
     warm_start: WarmStartConfig = WarmStartConfig()
     rollout: RolloutSection = RolloutSection()
     ppo: PPOSection = PPOSection()
-    evaluations: dict[str, EvalSection] = {}
-    baselines: dict[str, str] = {}
+    evaluations: dict[str, EvalSection] = Field(default_factory=dict)
+    baselines: dict[str, str] = Field(default_factory=dict)
 
 
 def import_object(path: str) -> Any:

@@ -181,7 +181,7 @@ def _accumulate(
             max_length_k=micro.longest,
         ).logits[0]
         losses = F.cross_entropy(logits[micro.select], micro.targets, reduction="none")
-        ((losses * weights).sum() / total).backward()
+        torch.autograd.backward((losses * weights).sum() / total)
         with torch.no_grad():
             loss_sum += float(losses[written].sum())
             hits += float((logits[micro.select].argmax(-1) == micro.targets)[written].sum())

@@ -20,12 +20,14 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Protocol
 
+from agentic_gym.agent import PolicyAgent
 from agentic_gym.envs.swe.editing import decode, replace_lines, split_lines
 from agentic_gym.envs.swe.injection import inverse_candidates
 from agentic_gym.envs.swe.observations import source_files
 from agentic_gym.envs.swe.patches import apply_patch, parse_patch
 from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.errors import ConfigError, ToolCallError
+from agentic_gym.rollout import Launch
 from agentic_gym.tools import format_action
 
 _MAX_SEARCHED_LINES = 400
@@ -211,6 +213,17 @@ def make_baseline(name: str) -> Policy:
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise ConfigError(f"no baseline {name!r}.{hint} There is: {', '.join(BASELINES)}")
     return BASELINES[name]()
+
+
+class _HasTasks(Protocol):
+    @property
+    def tasks(self) -> Sequence[SWETask]: ...
+
+
+def random_agents(env: _HasTasks) -> Callable[[Launch], PolicyAgent]:
+    """Agents of the ``random`` baseline for the tasks of an environment."""
+    by_id = {task.task_id: task for task in env.tasks}
+    return lambda launch: PolicyAgent(make_baseline("random"), task=by_id[launch.task_id])
 
 
 def _changes(files: Mapping[str, str]) -> list[Change]:

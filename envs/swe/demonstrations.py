@@ -1,20 +1,19 @@
 """A demonstrator that knows the repair, and does not always begin with it.
 
 Warm starts need examples of the whole loop: a wrong edit, what the tests say then, taking it back, the
-right edit, submission. The demonstrator makes them from *train* tasks only. Its wrong edits touch only
-lines that a train task of the same module has broken, and never write a line that a held-out task starts
-from: otherwise the held-out bugs would be in the demonstrations (a prototype leaked 159 of 163).
+right edit, submission. The demonstrator makes them from *train* tasks only: its wrong edits write lines
+that train tasks of the same module start from. Wrong edits drawn from the mutation grammar were rejected:
+they contain held-out bugs (a prototype leaked 159 of 163 that way).
 """
 
 from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from agentic_gym.envs.swe.injection import inverse_candidates
 from agentic_gym.envs.swe.pocket import line_repair
 from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.tools import format_action
@@ -28,50 +27,28 @@ class LineEdit:
     text: str
 
 
-@dataclass(frozen=True)
 class WrongEdits:
-    """Wrong edits that demonstrations may show.
+    """Wrong edits that demonstrations may show, by module.
 
-    Attributes:
-        lines: of each module, the lines that its train tasks break.
-        forbidden: of each module, line texts that only held-out tasks contain.
+    Args:
+        train: the tasks whose buggy lines may be written.
     """
 
-    lines: Mapping[str, frozenset[int]]
-    forbidden: Mapping[str, frozenset[str]] = field(default_factory=dict)
-
-    @classmethod
-    def from_tasks(cls, train: Iterable[SWETask], heldout: Iterable[SWETask]) -> WrongEdits:
-        """Reads off what train tasks break and what held-out tasks must keep for themselves."""
-        lines: dict[str, set[int]] = defaultdict(set)
-        forbidden: dict[str, set[str]] = defaultdict(set)
+    def __init__(self, train: Iterable[SWETask]) -> None:
+        edits: dict[str, set[LineEdit]] = defaultdict(set)
         for task in train:
-            lines[task.repo].add(line_repair(task).line)
-        for task in heldout:
-            forbidden[task.repo].add(line_repair(task).before.strip())
-        return cls(
-            {repo: frozenset(numbers) for repo, numbers in lines.items()},
-            {repo: frozenset(texts) for repo, texts in forbidden.items()},
-        )
+            repair = line_repair(task)
+            edits[task.repo].add(LineEdit(repair.line, repair.before))
+        self._edits = {
+            repo: sorted(found, key=lambda edit: (edit.line, edit.text))
+            for repo, found in edits.items()
+        }
 
     def of(self, task: SWETask) -> list[LineEdit]:
-        """All wrong edits that a demonstration of this train task may make, in a fixed order."""
+        """All wrong edits for a train task; its own bug is none, for it is there already."""
         repair = line_repair(task)
-        source = task.files[repair.path]
-        before = source.splitlines()
-        allowed = self.lines.get(task.repo, frozenset())
-        forbidden = self.forbidden.get(task.repo, frozenset())
-        wrong: list[LineEdit] = []
-        for candidate in inverse_candidates(source):
-            after = candidate.splitlines()
-            changed = [n for n, (a, b) in enumerate(zip(before, after, strict=True), 1) if a != b]
-            if len(changed) != 1 or changed[0] not in allowed:
-                continue
-            text = after[changed[0] - 1]
-            if text.strip() in forbidden or (changed[0] == repair.line and text == repair.after):
-                continue
-            wrong.append(LineEdit(changed[0], text))
-        return wrong
+        own = LineEdit(repair.line, repair.before)
+        return [edit for edit in self._edits.get(task.repo, []) if edit != own]
 
 
 class Demonstrator:
@@ -97,16 +74,14 @@ class Demonstrator:
         """Plans an episode; the same task and seed give the same plan."""
         rng = random.Random(f"{task.task_id}/{seed}")
         repair = line_repair(task)
-        candidates = self._wrong_edits.of(task)
-        here = [wrong for wrong in candidates if wrong.line == repair.line]
-        elsewhere = [wrong for wrong in candidates if wrong.line != repair.line]
+        wrong = self._wrong_edits.of(task)
         self._plan = []
-        while len(self._plan) < self._max_wrong and rng.random() < self._wrong_rate:
-            pool = here if here and (not elsewhere or rng.random() < 0.5) else elsewhere
-            fresh = [wrong for wrong in pool if wrong not in self._plan]
-            if not fresh:
+        while len(self._plan) < min(self._max_wrong, len(wrong)):
+            if rng.random() >= self._wrong_rate:
                 break
-            self._plan.append(rng.choice(fresh))
+            edit = rng.choice(wrong)
+            wrong.remove(edit)
+            self._plan.append(edit)
         self._plan.append(LineEdit(repair.line, repair.after))
         self._path = repair.path
         self._edited = False
@@ -121,3 +96,14 @@ class Demonstrator:
         self._edited = True
         arguments = {"path": self._path, "start": edit.line, "end": edit.line, "text": edit.text}
         return format_action([*calls, ("edit_lines", arguments)])
+
+
+class _HasTasks(Protocol):
+    @property
+    def tasks(self) -> Iterable[SWETask]: ...
+
+
+def demonstrator(env: _HasTasks) -> Callable[[], Demonstrator]:
+    """Makes demonstrators for the tasks of a training environment."""
+    wrong_edits = WrongEdits(env.tasks)
+    return lambda: Demonstrator(wrong_edits)

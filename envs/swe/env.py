@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +25,8 @@ from agentic_gym.envs.swe.observations import (
     passed_fraction,
     summarise_tests,
 )
+from agentic_gym.envs.swe.settings import choose_backend, load, reward_weights
+from agentic_gym.envs.swe.sharing import shared_sandboxes
 from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.envs.swe.workspace import Reports, Workspace, plain, relative
 from agentic_gym.errors import ConfigError, ResetNeeded, TaskError, ToolCallError
@@ -62,7 +64,11 @@ class SWEEnv(ToolEnv):
         allow_unsafe: accept plain subprocesses where no sandbox works.
         grader: grades submissions; one that several environments share saves sandboxes. By default the
             environment has its own.
-        reward: weights of the reward.
+        sandboxes: share so many sandboxes, and a grader, with all environments of this process that have
+            the same settings; needs tools without ``bash``. 0: one for each environment.
+        cache_tests: with ``sandboxes``: test reports and verdicts that are kept by content, so that an
+            edit that was tried before runs nothing. Only for deterministic tests.
+        reward: weights of the reward, as a ``RewardConfig`` or by name.
         output_limit: characters of a tool's answer that are kept.
         test_timeout_s: budget of one run of the visible tests.
         show_file: begin with the source files and the state of the visible tests.
@@ -84,9 +90,11 @@ class SWEEnv(ToolEnv):
         backend: SandboxBackend | str | None = None,
         allow_unsafe: bool = False,
         grader: Grader | None = None,
-        reward: RewardConfig | None = None,
+        sandboxes: int = 0,
+        cache_tests: int = 0,
+        reward: RewardConfig | Mapping[str, float] | None = None,
         output_limit: int = 4_000,
-        test_timeout_s: float = 10.0,
+        test_timeout_s: float = 5.0,
         show_file: bool = False,
         compact: bool = False,
         test_after_edit: bool = False,
@@ -95,15 +103,23 @@ class SWEEnv(ToolEnv):
         for name, value in (("output_limit", output_limit), ("test_timeout_s", test_timeout_s)):
             if value <= 0:
                 raise ConfigError(f"{name}={value} must be positive")
-        if reward is not None and not isinstance(reward, RewardConfig):
-            raise ConfigError(f"reward must be a RewardConfig, got {reward!r}")
-        self._tasks = _load(tasks, split)
+        self._tasks = load(tasks, split)
         self._index = {task.task_id: task for task in self._tasks}
-        self._backend = _backend(backend, allow_unsafe=allow_unsafe)
+        self._backend: SandboxBackend
+        if sandboxes:
+            self._refuse_shell(sandboxes, backend)
+            self._backend, shared = shared_sandboxes(
+                str(backend or "auto"), allow_unsafe, sandboxes, cache_tests
+            )
+            grader = grader or shared
+        elif cache_tests:
+            raise ConfigError(f"cache_tests={cache_tests} needs sandboxes, which share the cache")
+        else:
+            self._backend = choose_backend(backend, allow_unsafe=allow_unsafe)
         self._workspace = Workspace(self._backend)
         self._shared_grader = grader
         self._own_grader: Grader | None = None
-        self._weights = RewardConfig() if reward is None else reward
+        self._weights = reward_weights(reward)
         self._output_limit = output_limit
         self._test_timeout_s = test_timeout_s
         self._show_file = show_file
@@ -274,6 +290,15 @@ class SWEEnv(ToolEnv):
 
     # Inside.
 
+    def _refuse_shell(self, sandboxes: int, backend: object) -> None:
+        if sandboxes < 0 or not isinstance(backend, str | None):
+            raise ConfigError(f"sandboxes={sandboxes} needs a number and a backend by its name")
+        if "bash" in self._tools:
+            raise ConfigError(
+                f"sandboxes={sandboxes} shares sandboxes between episodes, and a shell needs one of its "
+                "own: give tools without 'bash', or sandboxes=0"
+            )
+
     def _chosen_tools(self, tools: Sequence[str] | None) -> frozenset[str]:
         known = super().tool_specs
         for name in tools or ():
@@ -348,7 +373,6 @@ class SWEEnv(ToolEnv):
             "reason": grade.reason,
             "tampered": list(grade.tampered),
             "patch_bytes": len(patch),
-            "duration_s": round(grade.duration_s, 4),
         }
         return grade
 
@@ -373,21 +397,3 @@ class SWEEnv(ToolEnv):
 
     def _clip(self, text: str) -> str:
         return clip_text(text, self._output_limit)
-
-
-def _load(tasks: str | Path | Sequence[SWETask], split: str | None) -> Sequence[SWETask]:
-    from agentic_gym.envs.swe.pocket import load_tasks, select_split
-
-    if isinstance(tasks, (str, Path)):
-        return load_tasks(tasks, split)
-    if not tasks:
-        raise TaskError("tasks is empty: give at least one task")
-    return list(tasks) if split is None else list(select_split(tasks, split, "the list of tasks"))
-
-
-def _backend(backend: SandboxBackend | str | None, *, allow_unsafe: bool) -> SandboxBackend:
-    if backend is not None and not isinstance(backend, str):
-        return backend
-    from agentic_gym.sandbox.select import select_backend
-
-    return select_backend(backend or "auto", allow_unsafe=allow_unsafe)

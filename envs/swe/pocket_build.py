@@ -32,17 +32,17 @@ TASKS_PER_MODULE = 16
 HELD_OUT_MODULES = 10
 SHARES = {"heldout_bugs": 0.2, "dev": 0.08}
 """Share of a module's bugs, by whole lines; the rest is "train"."""
-RUN_TIMEOUT_S = 4.0
+RUN_TIMEOUT_S = 5.0
 GRADE_TIMEOUT_S = 10.0
-SLOW_S = 1.0
+SLOW_S = 3.0
 """A bug whose tests finish, but only after this time, might time out on a slower machine: dropped."""
 HANG_SHARE = 0.5
 """Share of the modules that may have one bug that hangs; each run of such a task costs the time limit."""
 _ATTEMPTS = 3
 _UNSTABLE = "MemoryError"
 
-Run = Callable[[Mapping[str, bytes], Sequence[str]], list[TestReport]]
-"""Runs test files on a tree; gives the reports of independent runs."""
+Run = Callable[[Mapping[str, bytes], Sequence[str]], Iterator[TestReport]]
+"""Runs test files on a tree; gives the reports of independent runs, each made when it is asked for."""
 
 
 class SandboxRuns:
@@ -57,9 +57,9 @@ class SandboxRuns:
         self._backend = backend
         self._sandboxes: list[Sandbox | None] = [None] * count
 
-    def __call__(self, files: Mapping[str, bytes], tests: Sequence[str]) -> list[TestReport]:
-        """Runs pytest on ``tests`` in each sandbox, hardened as in grading."""
-        return [self._run(i, files, tests) for i in range(len(self._sandboxes))]
+    def __call__(self, files: Mapping[str, bytes], tests: Sequence[str]) -> Iterator[TestReport]:
+        """Runs pytest on ``tests`` in each sandbox, as the agent will see it run."""
+        return (self._run(i, files, tests) for i in range(len(self._sandboxes)))
 
     def close(self) -> None:
         """Ends the sandboxes; idempotent."""
@@ -73,9 +73,7 @@ class SandboxRuns:
         self._sandboxes[i] = None  # until it has shown that it survived
         try:
             sandbox.reset(files)
-            report = sandbox.run_pytest(
-                ["-q", "--tb=short", *tests], timeout_s=RUN_TIMEOUT_S, hardened=True
-            )
+            report = sandbox.run_pytest(["-q", "--tb=short", *tests], timeout_s=RUN_TIMEOUT_S)
         except SandboxDead:
             sandbox.close()
             return TestReport({}, None, "the sandbox died")
@@ -159,35 +157,45 @@ def build_module(module: PocketModule, run: Run) -> list[SWETask]:
     balance = Balance(module.name, mutate_all(module.source))
     tasks: list[SWETask] = []
     while len(tasks) < TASKS_PER_MODULE and (mutation := balance.next()) is not None:
-        seen = observe(module, mutation.source, run)
+        seen = observe(module, mutation.source, run, may_hang=hangs_left > 0)
         if seen is None or seen.symptom is None or visible <= set(seen.passed):
             continue  # unstable, or nothing for the agent to see
-        if seen.hangs and not hangs_left:
-            continue
         hangs_left -= seen.hangs
         balance.accept(mutation)
         tasks.append(_task(module, mutation, base.passed, seen, seen.symptom))
     return tasks
 
 
-def observe(module: PocketModule, source: str, run: Run) -> Observation | None:
-    """Runs the visible and hidden tests on a source; None if the outcome is not stable."""
+def observe(
+    module: PocketModule, source: str, run: Run, *, may_hang: bool = True
+) -> Observation | None:
+    """Runs the visible and hidden tests on a source.
+
+    Returns:
+        None if the outcome is not stable, or if it hangs and may not.
+    """
     visible, hidden = f"test_{module.name}.py", f"hidden_{module.name}.py"
     texts = {f"{module.name}.py": source, visible: module.visible, hidden: module.hidden}
     files = {path: text.encode() for path, text in texts.items()}
     for _ in range(_ATTEMPTS):
-        reports = run(files, [visible, hidden])
-        hung = {report.timed_out for report in reports}
-        # A busy machine can make a run slow once; a bug makes it slow each time.
-        if hung == {True} or (hung == {False} and max(r.duration_s for r in reports) <= SLOW_S):
+        reports: list[TestReport] = []
+        for report in run(files, [visible, hidden]):
+            if report.timed_out and not may_hang:
+                return None
+            reports.append(report)
+        # A busy machine can end a run or make it slow once; a bug does so each time.
+        if len({r.timed_out for r in reports}) == 1 and not any(map(_disturbed, reports)):
             seen = {_observation(report, visible) for report in reports}
             return seen.pop() if len(seen) == 1 else None
     return None
 
 
+def _disturbed(report: TestReport) -> bool:
+    return not report.timed_out and (report.exit_code is None or report.duration_s > SLOW_S)
+
+
 def _observation(report: TestReport, visible: str) -> Observation | None:
-    died = report.exit_code is None and not report.timed_out
-    if died or report.duplicates or _UNSTABLE in report.output:
+    if report.duplicates or _UNSTABLE in report.output:
         return None
     passed = tuple(node for node, outcome in report.outcomes.items() if outcome == "passed")
     return Observation(passed, symptom(report, visible), report.timed_out)

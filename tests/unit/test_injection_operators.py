@@ -1,8 +1,11 @@
 import libcst as cst
 import pytest
 
-from agentic_gym.envs.swe.injection import OPERATORS, mutate_all
+from agentic_gym.envs.swe.injection import OPERATORS, Mutation, mutate_all
 from agentic_gym.envs.swe.injection.breakage import misspell
+from agentic_gym.envs.swe.injection.inject import apply
+from agentic_gym.envs.swe.injection.tree import LineChange
+from agentic_gym.envs.swe.task import ErrorClass
 from agentic_gym.errors import TaskError
 
 BY_NAME = {operator.name: operator for operator in OPERATORS}
@@ -180,3 +183,28 @@ def test_a_source_that_does_not_parse_is_refused() -> None:
 def test_misspelling_keeps_short_names() -> None:
     assert misspell("len") is None
     assert misspell("range") == "rane"
+
+
+class Shouting:
+    """An operator of one's own, on whole lines."""
+
+    name = "shouting"
+    error_class: ErrorClass = "name"
+
+    def candidates(self, module: cst.Module) -> list[Mutation]:
+        lines = module.code.split("\n")
+        changes = [LineChange(n, line.upper()) for n, line in enumerate(lines, 1) if line.strip()]
+        return [apply(lines, change, self.name) for change in changes]
+
+
+def test_an_operator_of_ones_own() -> None:
+    found = mutate_all("x = y\nprint(x)\n", [Shouting(), BY_NAME["wrong_variable"]])
+    assert [(m.operator, m.line, m.after) for m in found] == [
+        ("shouting", 1, "X = Y"),
+        ("shouting", 2, "PRINT(X)"),
+    ]
+
+
+def test_the_first_operator_has_a_text_that_two_write() -> None:
+    twice = mutate_all("x = y\n", [Shouting(), Shouting()])
+    assert len(twice) == 1

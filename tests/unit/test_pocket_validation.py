@@ -24,6 +24,13 @@ def test_no_edit_that_solves_or_looks_like_a_hack() -> None:
         assert outcome.value in problem
 
 
+def test_where_the_base_hangs_only_the_outcome_counts() -> None:
+    grade = Grade(Outcome.FAILED, "too long", {"t::a": "passed"}, {"t::b": "missing"})
+    assert not list(no_edit_problems(grade, hangs=True))
+    solved = Grade(Outcome.SOLVED, "all pass")
+    assert len(list(no_edit_problems(solved, hangs=True))) == 1
+
+
 def test_recorded_outcomes_must_hold_on_the_base() -> None:
     grade = Grade(
         Outcome.FAILED,

@@ -6,8 +6,9 @@ they become objects with a name and an expected error class, and are run over a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import libcst as cst
@@ -67,8 +68,21 @@ class NodeOperator:
     rewrite: Rewrite
 
     def candidates(self, module: cst.Module) -> list[Mutation]:
-        """Every bug of this kind in the module, in source order."""
-        return list(mutations(Tree(module), [self]))
+        """Every bug of this kind in the module, in source order, each text once.
+
+        Only an operator of class "syntax" writes what does not compile, and it writes nothing else.
+        """
+        tree = _tree(module)
+        checker = LineChecker(tree.lines)
+        changes = dict.fromkeys(
+            change for node in tree.nodes for change in self.rewrite(node, tree)
+        )
+        return [
+            apply(tree.lines, change, self.name)
+            for change in changes
+            if change.after != tree.lines[change.line - 1]
+            and checker.accepts(change) != (self.error_class == "syntax")
+        ]
 
 
 OPERATORS: tuple[NodeOperator, ...] = (
@@ -94,7 +108,7 @@ OPERATORS: tuple[NodeOperator, ...] = (
 """All operators. Where two of them write the same text, the first one has it."""
 
 
-def mutate_all(source: str, operators: Sequence[NodeOperator] = OPERATORS) -> list[Mutation]:
+def mutate_all(source: str, operators: Sequence[Operator] = OPERATORS) -> list[Mutation]:
     """Every bug that the operators can write into ``source``, each text once.
 
     The order depends on the text and the operators alone: operators as given, nodes in source order.
@@ -102,32 +116,17 @@ def mutate_all(source: str, operators: Sequence[NodeOperator] = OPERATORS) -> li
     Raises:
         TaskError: the source does not parse.
     """
-    return list(mutations(parse(source), operators))
-
-
-def parse(source: str) -> Tree:
-    """The tree of a source. Raises ``TaskError`` if it does not parse."""
     try:
-        return Tree(cst.parse_module(source))
+        module = cst.parse_module(source)
     except cst.ParserSyntaxError as error:
         raise TaskError(
-            f"the source does not parse: {error.message} (line {error.raw_line})"
+            f"line {error.raw_line} of the source does not parse: {error.message}"
         ) from error
-
-
-def mutations(tree: Tree, operators: Iterable[NodeOperator]) -> Iterator[Mutation]:
-    """As :func:`mutate_all`, of a parsed source."""
-    checker = LineChecker(tree.lines)
-    seen: set[LineChange] = set()
+    found: dict[str, Mutation] = {}
     for operator in operators:
-        for node in tree.nodes:
-            for change in operator.rewrite(node, tree):
-                if change in seen or change.after == tree.lines[change.line - 1]:
-                    continue
-                seen.add(change)
-                # Only a syntax bug may not compile.
-                if checker.accepts(change) != (operator.error_class == "syntax"):
-                    yield apply(tree.lines, change, operator.name)
+        for mutation in operator.candidates(module):
+            found.setdefault(mutation.source, mutation)
+    return list(found.values())
 
 
 def apply(lines: Sequence[str], change: LineChange, operator: str) -> Mutation:
@@ -135,3 +134,9 @@ def apply(lines: Sequence[str], change: LineChange, operator: str) -> Mutation:
     index = change.line - 1
     text = "\n".join([*lines[:index], change.after, *lines[index + 1 :]])
     return Mutation(text, operator, change.line, lines[index], change.after)
+
+
+@lru_cache(maxsize=4)
+def _tree(module: cst.Module) -> Tree:
+    """The tree of a module, made once for all operators."""
+    return Tree(module)

@@ -1,0 +1,34 @@
+"""Sandboxes and a grader that all environments of a process share.
+
+An environment of its own needs a sandbox for the agent and one for grading. Hundreds of episodes at once on
+a few cores would spend their time starting them; here a few are lent for the length of a test run
+(:mod:`~agentic_gym.sandbox.leased`).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from agentic_gym.envs.swe.grading import Grader
+from agentic_gym.sandbox.leased import LeasedBackend
+from agentic_gym.sandbox.select import select_backend
+
+
+@cache
+def shared_sandboxes(
+    backend: str, allow_unsafe: bool, sandboxes: int, cache_tests: int
+) -> tuple[LeasedBackend, Grader]:
+    """The same objects for the same settings; they end with the process.
+
+    Args:
+        backend: name of the backend.
+        allow_unsafe: see :func:`~agentic_gym.sandbox.select.select_backend`.
+        sandboxes: for agents' test runs, and again as many for grading.
+        cache_tests: test reports and verdicts that are kept.
+
+    Raises:
+        SandboxUnavailable: no backend works here.
+    """
+    real = select_backend(backend, allow_unsafe=allow_unsafe)
+    leased = LeasedBackend(real, size=sandboxes, cache_size=cache_tests)
+    return leased, Grader(real, size=sandboxes, cache_size=cache_tests)

@@ -1,0 +1,141 @@
+"""``--dry-run``: everything that a run needs, tried once, before it starts.
+
+The longest sequence, the sandbox and the grader, one weight sync and one optimiser step happen in a
+temporary folder; nothing of the run itself is touched. What fails here would have failed after an hour.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from rich.console import Console
+
+from agentic_gym.config import StrictConfig
+from agentic_gym.errors import ConfigError, InfraError
+from agentic_gym.evaluation import make_launches
+from agentic_gym.store import RunStore
+from agentic_gym.trainers.assembly import Assembly
+from agentic_gym.trainers.publisher import WeightPublisher
+from agentic_gym.trainers.run_config import TrainConfig
+from agentic_gym.trainers.source import RecordedSource
+from agentic_gym.types import Outcome, TokenStream, Trajectory, Turn
+
+C = TypeVar("C", bound=StrictConfig)
+
+
+def preflight(config: TrainConfig, *, console: Console | None = None) -> None:
+    """Tries a run out.
+
+    Args:
+        config: of the run.
+        console: where each step is reported.
+
+    Raises:
+        AgenticGymError: what would have stopped the run.
+    """
+    console = console or Console(stderr=True)
+    folder = Path(tempfile.mkdtemp(prefix="agentic-gym-preflight-"))
+    small = _small(config, folder)
+    try:
+        with RunStore(folder) as store:
+            assembly = Assembly(small, store, console)
+            try:
+                _try(console, "tasks", lambda: _check_tasks(assembly, small))
+                _try(console, "policy and engine", assembly.prepare)
+                _try(console, "episodes, sandbox and grader", lambda: _play(assembly, small))
+                _try(
+                    console,
+                    "longest sequence, optimiser step, weight sync",
+                    lambda: _learn(assembly, small),
+                )
+            finally:
+                assembly.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    console.print("[green]ready[/green]: nothing was written")
+
+
+def _small(config: TrainConfig, folder: Path) -> TrainConfig:
+    """The same run with as little of everything as tries every part."""
+    few = config.demonstrations.model_copy(update={"per_task": 1, "max_tasks": 4})
+    return _with(
+        config,
+        output_dir=folder,
+        demonstrations=few,
+        warm_start=_with(config.warm_start, epochs=1.0),
+        ppo=_with(config.ppo, updates=1, report_to=[]),
+    )
+
+
+def _with(config: C, **changes: object) -> C:
+    return config.model_copy(update=changes)
+
+
+def _try(console: Console, what: str, attempt: Callable[[], object]) -> None:
+    began = time.perf_counter()
+    attempt()
+    console.print(f"  ok  {what} ({time.perf_counter() - began:.1f} s)")
+
+
+def _check_tasks(assembly: Assembly, config: TrainConfig) -> None:
+    """Every split has tasks, and what is evaluated is not trained."""
+    train = set(assembly.train_tasks())
+    if not train:
+        raise ConfigError("the training environment has no task")
+    for name in config.evaluations:
+        shared = train & set(assembly.eval_tasks(name))
+        if shared:
+            raise ConfigError(
+                f"evaluation {name!r} has {len(shared)} tasks that train too, {min(shared)!r} for one: "
+                "give it other options"
+            )
+
+
+def _play(assembly: Assembly, config: TrainConfig) -> None:
+    """A few episodes; what breaks in one is raised."""
+    launches = make_launches(assembly.train_tasks()[:4], seed=config.seed, name="preflight")
+    with assembly.policy_rollout(config.env.train_options, greedy=False) as rollout:
+        for trajectory in rollout.collect(launches, progress=False):
+            if trajectory.outcome is Outcome.INFRA_ERROR:
+                raise InfraError(f"{trajectory.task_id} could not be played: {trajectory.error}")
+
+
+def _learn(assembly: Assembly, config: TrainConfig) -> None:
+    """One update on the longest sequences that may come, and its weights in the engine."""
+    length = config.rollout.max_tokens_per_episode
+    source = RecordedSource([[_longest(length, reward) for reward in (0.0, 1.0)]])
+    trainer = assembly.make_trainer(source, config.output_dir / "checkpoints")
+    trainer.train()
+    publisher = WeightPublisher(assembly.engine, temperature=config.rollout.temperature)
+    asyncio.run(publisher.publish(trainer.policy, trainer.version, [[0, 1, 2]]))
+
+
+def _longest(length: int, reward: float) -> Trajectory:
+    """A trajectory of ``length`` tokens, half of them sampled."""
+    half = length // 2
+    sampled = np.arange(length) >= half
+    return Trajectory(
+        trajectory_id=f"longest-{reward}",
+        task_id="longest",
+        group_id="longest",
+        seed=0,
+        prompt="",
+        turns=(Turn("", "", reward),),
+        tokens=TokenStream(
+            ids=np.zeros(length, np.int32),
+            sampled=sampled,
+            logprobs=np.where(sampled, np.float32(-1.0), np.float32(0.0)),
+            versions=np.where(sampled, 0, -1).astype(np.int32),
+            turns=np.where(sampled, 0, -1).astype(np.int32),
+        ),
+        outcome=Outcome.SOLVED if reward else Outcome.FAILED,
+        terminated=True,
+        truncated=False,
+    )
