@@ -31,6 +31,16 @@ from agentic_gym.types import Outcome, SamplingParams, TokenStream
 
 pytestmark = pytest.mark.slow
 
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Tensors this small are slower on two threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 VOCAB, GOOD = 16, 3
 
 

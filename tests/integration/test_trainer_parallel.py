@@ -77,6 +77,7 @@ def run_in_children(folder: Path, world: int) -> None:
         if child == 0:
             try:
                 torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
+                os.environ["OMP_NUM_THREADS"] = "1"  # accelerate warns if nobody says how many
                 place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world}
                 if world > 1:
                     os.environ.update({name: str(value) for name, value in place.items()})

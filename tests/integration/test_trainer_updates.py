@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,16 @@ from agentic_gym.trainers.source import Batch, RecordedSource
 from agentic_gym.types import Outcome, TokenStream, Trajectory, Turn
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Tensors this small are slower on two threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
 
 VOCAB = 48
 
