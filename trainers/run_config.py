@@ -73,7 +73,8 @@ class RolloutSection(StrictConfig):
         max_tokens_per_turn: limit of one completion.
         max_tokens_per_episode: limit of a whole episode, prompts and observations included.
         episode_limit_s: wall-clock limit of an episode.
-        engine_threads: CPU threads of the engine; 0 leaves it to torch.
+        engine_threads: CPU threads of the engine; 0 leaves it to torch. One is right where sandboxes share the
+            cores: threads that wait for each other on a busy core are slower than one alone.
         show_tools: put the tools' schemas into the prompt.
     """
 
@@ -82,7 +83,7 @@ class RolloutSection(StrictConfig):
     max_tokens_per_turn: Positive = 96
     max_tokens_per_episode: Positive = 1536
     episode_limit_s: Rate = 120.0
-    engine_threads: Annotated[int, Field(ge=0)] = 0
+    engine_threads: Annotated[int, Field(ge=0)] = 1
     show_tools: bool = True
 
 

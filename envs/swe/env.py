@@ -25,7 +25,7 @@ from agentic_gym.envs.swe.observations import (
     passed_fraction,
     summarise_tests,
 )
-from agentic_gym.envs.swe.settings import choose_backend, load, reward_weights
+from agentic_gym.envs.swe.settings import choose_backend, load, refuse_shell, reward_weights
 from agentic_gym.envs.swe.sharing import shared_sandboxes
 from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.envs.swe.workspace import Reports, Workspace, plain, relative
@@ -59,6 +59,7 @@ class SWEEnv(ToolEnv):
     Args:
         tasks: name of a bundled set, path of a JSONL file, or tasks.
         split: which split of it; None for all.
+        max_source_chars: keep the tasks whose source files have at most so many characters.
         tools: names of the tools on offer; all by default.
         backend: what makes sandboxes: a backend, its name, or None for the best that works here.
         allow_unsafe: accept plain subprocesses where no sandbox works.
@@ -86,6 +87,7 @@ class SWEEnv(ToolEnv):
         *,
         tasks: str | Path | Sequence[SWETask] = "pocket",
         split: str | None = "train",
+        max_source_chars: int | None = None,
         tools: Sequence[str] | None = None,
         backend: SandboxBackend | str | None = None,
         allow_unsafe: bool = False,
@@ -103,11 +105,11 @@ class SWEEnv(ToolEnv):
         for name, value in (("output_limit", output_limit), ("test_timeout_s", test_timeout_s)):
             if value <= 0:
                 raise ConfigError(f"{name}={value} must be positive")
-        self._tasks = load(tasks, split)
+        self._tasks = load(tasks, split, max_source_chars)
         self._index = {task.task_id: task for task in self._tasks}
         self._backend: SandboxBackend
         if sandboxes:
-            self._refuse_shell(sandboxes, backend)
+            refuse_shell(self._tools, sandboxes, backend)
             self._backend, shared = shared_sandboxes(
                 str(backend or "auto"), allow_unsafe, sandboxes, cache_tests
             )
@@ -289,15 +291,6 @@ class SWEEnv(ToolEnv):
         return "solved" if grade.solved else "not solved"
 
     # Inside.
-
-    def _refuse_shell(self, sandboxes: int, backend: object) -> None:
-        if sandboxes < 0 or not isinstance(backend, str | None):
-            raise ConfigError(f"sandboxes={sandboxes} needs a number and a backend by its name")
-        if "bash" in self._tools:
-            raise ConfigError(
-                f"sandboxes={sandboxes} shares sandboxes between episodes, and a shell needs one of its "
-                "own: give tools without 'bash', or sandboxes=0"
-            )
 
     def _chosen_tools(self, tools: Sequence[str] | None) -> frozenset[str]:
         known = super().tool_specs

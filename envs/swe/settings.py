@@ -3,24 +3,44 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from agentic_gym.envs.swe.observations import source_files
 from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.errors import ConfigError, TaskError
 from agentic_gym.rewards.outcome import RewardConfig
 from agentic_gym.sandbox.base import SandboxBackend
 
 
-def load(tasks: str | Path | Sequence[SWETask], split: str | None) -> Sequence[SWETask]:
-    """Tasks of a bundled set, of a file, or as given. Raises ``TaskError``."""
+def load(
+    tasks: str | Path | Sequence[SWETask], split: str | None, max_source_chars: int | None
+) -> Sequence[SWETask]:
+    """Tasks of a bundled set, of a file, or as given; those with short sources if a limit is given.
+
+    Raises:
+        TaskError: they cannot be loaded, or none is left.
+    """
     from agentic_gym.envs.swe.pocket import load_tasks, select_split
 
     if isinstance(tasks, (str, Path)):
-        return load_tasks(tasks, split)
-    if not tasks:
-        raise TaskError("tasks is empty: give at least one task")
-    return list(tasks) if split is None else list(select_split(tasks, split, "the list of tasks"))
+        found = load_tasks(tasks, split)
+    elif split is None:
+        found = list(tasks)
+    else:
+        found = list(select_split(tasks, split, "the list of tasks"))
+    if max_source_chars is not None:
+        found = [task for task in found if source_chars(task) <= max_source_chars]
+    if not found:
+        raise TaskError(
+            f"no task is left (split={split!r}, max_source_chars={max_source_chars}): give others"
+        )
+    return found
+
+
+def source_chars(task: SWETask) -> int:
+    """Characters of a task's Python files that are not tests: what a small model has to read."""
+    return sum(len(content) for content in source_files(task).values())
 
 
 def reward_weights(reward: RewardConfig | Mapping[str, float] | None) -> RewardConfig:
@@ -41,3 +61,16 @@ def choose_backend(backend: SandboxBackend | str | None, *, allow_unsafe: bool) 
     from agentic_gym.sandbox.select import select_backend
 
     return select_backend(backend or "auto", allow_unsafe=allow_unsafe)
+
+
+def refuse_shell(tools: Collection[str], sandboxes: int, backend: object) -> None:
+    """Raises ``ConfigError`` where shared sandboxes cannot serve an environment."""
+    if sandboxes < 0 or not isinstance(backend, str | None):
+        raise ConfigError(
+            f"sandboxes={sandboxes} needs a positive number and a backend by its name"
+        )
+    if "bash" in tools:
+        raise ConfigError(
+            f"sandboxes={sandboxes} shares sandboxes between episodes, and a shell needs one of its "
+            "own: give tools without 'bash', or sandboxes=0"
+        )
