@@ -18,9 +18,10 @@ never sampled.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -68,6 +69,19 @@ class ChatCodec:
         self.stop_token_ids: tuple[int, ...] = tuple(self._renderer.get_stop_token_ids())
         if not self.stop_token_ids:
             raise ChatError(f"the renderer {self.family!r} knows no token that ends a turn")
+
+    @classmethod
+    def from_pretrained(cls, path: str | os.PathLike[str], **options: Any) -> Self:
+        """The codec of a checkpoint folder or a model's name; ``options`` as for the class.
+
+        Raises:
+            MissingDependency: ``transformers`` is not installed.
+        """
+        try:
+            from transformers import AutoTokenizer
+        except ImportError as error:
+            raise MissingDependency("agentic-gym[train]", "tokenizers of language models") from error
+        return cls(AutoTokenizer.from_pretrained(os.fspath(path)), **options)
 
     def start(self, messages: Messages, tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
         """Ids of the first prompt, up to where the model begins to write.

@@ -73,8 +73,8 @@ class RolloutSection(StrictConfig):
         max_tokens_per_turn: limit of one completion.
         max_tokens_per_episode: limit of a whole episode, prompts and observations included.
         episode_limit_s: wall-clock limit of an episode.
-        engine_threads: CPU threads of the engine; 0 leaves it to torch. One is right where sandboxes share the
-            cores: threads that wait for each other on a busy core are slower than one alone.
+        engine_threads: CPU threads of the engine; 0 leaves it to torch. One is right where sandboxes share
+            the cores: threads that wait for each other on a busy core are slower than one alone.
         show_tools: put the tools' schemas into the prompt.
     """
 

@@ -135,13 +135,11 @@ def _agents(config: EvalConfig, tasks: Sequence[SWETask]) -> Iterator[AgentFacto
             "(written by save_pretrained) has that path"
         )
     try:
-        from transformers import AutoTokenizer
-
         from agentic_gym.chat import ChatCodec
         from agentic_gym.engines.transformers import TransformersEngine
     except ImportError as error:
         raise MissingDependency("agentic-gym[train]", "language models as agents") from error
-    codec = ChatCodec(AutoTokenizer.from_pretrained(config.agent), show_tools=not config.compact)
+    codec = ChatCodec.from_pretrained(config.agent, show_tools=not config.compact)
     engine = TransformersEngine.from_pretrained(
         config.agent, max_batch=config.concurrency, max_context=config.max_tokens_per_episode
     )
