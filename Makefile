@@ -23,6 +23,8 @@ $(STAMP): pyproject.toml
 train: $(STAMP)
 	$(BIN)/python examples/train_swe.py $(ARGS)
 
+# One thread for each of the two test processes: torch with two under xdist is far slower.
+test: export OMP_NUM_THREADS ?= 1
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 

@@ -80,7 +80,9 @@ class ChatCodec:
         try:
             from transformers import AutoTokenizer
         except ImportError as error:
-            raise MissingDependency("agentic-gym[train]", "tokenizers of language models") from error
+            raise MissingDependency(
+                "agentic-gym[train]", "tokenizers of language models"
+            ) from error
         return cls(AutoTokenizer.from_pretrained(os.fspath(path)), **options)
 
     def start(self, messages: Messages, tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
