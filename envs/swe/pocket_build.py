@@ -51,10 +51,14 @@ class SandboxRuns:
     Args:
         backend: makes the sandboxes.
         count: how many independent runs each call makes.
+        timeout_s: limit of one run.
     """
 
-    def __init__(self, backend: SandboxBackend, count: int = 2) -> None:
+    def __init__(
+        self, backend: SandboxBackend, *, count: int = 2, timeout_s: float = RUN_TIMEOUT_S
+    ) -> None:
         self._backend = backend
+        self._timeout_s = timeout_s
         self._sandboxes: list[Sandbox | None] = [None] * count
 
     def __call__(self, files: Mapping[str, bytes], tests: Sequence[str]) -> Iterator[TestReport]:
@@ -73,7 +77,7 @@ class SandboxRuns:
         self._sandboxes[i] = None  # until it has shown that it survived
         try:
             sandbox.reset(files)
-            report = sandbox.run_pytest(["-q", "--tb=short", *tests], timeout_s=RUN_TIMEOUT_S)
+            report = sandbox.run_pytest(["-q", "--tb=short", *tests], timeout_s=self._timeout_s)
         except SandboxDead:
             sandbox.close()
             return TestReport({}, None, "the sandbox died")
