@@ -185,23 +185,23 @@ def test_a_bug_is_an_infra_error_that_says_where() -> None:
 
 def test_a_call_that_hangs_holds_nobody() -> None:
     release = threading.Event()
+    returned: list[bool] = []
 
     class Hanging(EchoEnv):
         def start(self, options: dict[str, Any]) -> str:
             if options.get("hang"):
-                release.wait(5)
+                returned.append(release.wait(60))
             return super().start(options)
 
-    with Rollout(Hanging, scripted(ECHO, STOP), concurrency=2, call_limit_s=0.05) as rollout:
-        began = time.perf_counter()
+    with Rollout(Hanging, scripted(ECHO, STOP), concurrency=2, call_limit_s=0.2) as rollout:
         found = rollout.collect(
             [Launch("h", "h", "h", 0, {"hang": True}), *launches(4)], progress=False
         )
-        assert time.perf_counter() - began < 2
-    release.set()
+        assert returned == []
+        release.set()
     assert found[0].outcome is Outcome.INFRA_ERROR
     assert found[0].error is not None
-    assert "0.05 s" in found[0].error
+    assert "0.2 s" in found[0].error
     assert {trajectory.outcome for trajectory in found[1:]} == {Outcome.SOLVED}
 
 

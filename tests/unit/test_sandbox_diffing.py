@@ -91,7 +91,7 @@ def test_far_changes_are_hunks_of_their_own() -> None:
 
 
 def test_hostile_content_takes_bounded_time() -> None:
-    begin = time.monotonic()
+    begin = time.process_time()
     diff = file_diff("f", b"a\n" * 20_000 + b"b\n", b"c\n" + b"a\n" * 19_000 + b"d\n")
-    assert time.monotonic() - begin < 2
+    assert time.process_time() - begin < 2
     assert diff.splitlines().count(b"-a") == 20_000

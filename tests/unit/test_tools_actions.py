@@ -152,10 +152,10 @@ def test_too_many_calls_are_answered_by_one_error() -> None:
     "unit", ["<tool_call>", '<tool_call>["', "</think>", "<think>", "{[", "\n"]
 )
 def test_long_texts_are_read_in_linear_time(unit: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     parse_action(unit * (2**19 // len(unit)))
     parse_action("<tool_call>" + unit * (2**19 // len(unit)))
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0
 
 
 def test_the_format_is_that_of_qwen3() -> None:
