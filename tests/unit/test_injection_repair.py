@@ -37,6 +37,7 @@ RIGHT = """def count(items, limit):
         ("    return found", "    found"),
         ("    return found", "    return None"),
         ("    return found", "    retrun found"),
+        ("def count(items, limit):", "def cout(items, limit):"),
     ],
 )
 def test_the_repair_is_among_the_candidates(right: str, buggy: str) -> None:

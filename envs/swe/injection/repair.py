@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import difflib
 import re
+import string
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -27,6 +28,7 @@ _METHODS = ("strip", "lower", "upper", "split", "copy", "rstrip", "lstrip", "tit
 _KEYWORDS = {"retrun": "return", "fro": "for", "whlie": "while", "elseif": "elif", "dfe": "def"}
 _TYPES = (str, list, dict, set, tuple, int, float, bytes)
 _ATTRIBUTES = sorted({name for kind in _TYPES for name in dir(kind) if not name.startswith("_")})
+_LETTERS = string.ascii_lowercase + "_"
 _VALUE = cst.Name | cst.Call | cst.BinaryOperation | cst.Subscript | cst.Attribute
 
 
@@ -118,10 +120,14 @@ def _is_value(node: cst.CSTNode, tree: Tree) -> bool:
 
 
 def _renamed(node: cst.CSTNode, tree: Tree) -> Iterator[LineChange]:
-    """A misspelt name, attribute or module gets the names that are nearest."""
+    """A misspelt name gets the names that are nearest; a misspelt definition gets a letter back."""
     if not isinstance(node, cst.Name):
         return
     parent = tree.parent(node)
+    if isinstance(parent, cst.FunctionDef) and parent.name is node:
+        for letter in _LETTERS:
+            yield from tree.replace(node, f"{node.value[:-1]}{letter}{node.value[-1]}")
+        return
     if isinstance(parent, cst.Attribute) and parent.attr is node:
         known: list[str] = [*_ATTRIBUTES, *tree.names]
     elif isinstance(parent, cst.ImportAlias | cst.ImportFrom):
