@@ -4,7 +4,7 @@ It carries Qwen3's control tokens as single ids and a chat template of the same 
 Qwen3 renderer, the template and the tool parsers of inference servers all agree about it.
 
 Text is cut, before merges are learned, so that a model of a few million parameters can copy code:
-digits stand alone, a run of indentation is one piece, and a line feed is always a piece of its own
+a number is cut into pairs of digits, a run of indentation is one piece, and a line feed is always a piece of its own
 (therefore ids do not depend on where a text was cut at line feeds, as chat templates cut it).
 """
 
@@ -35,7 +35,8 @@ _PIECES = (
     r"\n"  # a line feed
     r"|[^\S\n]{2,}"  # indentation
     r"|\\[nt\"\\]"  # an escape of JSON
-    r"|\p{N}"  # one digit
+    r"|\p{N}{1,2}"  # a line number is one token, so that a line can be looked up by it
+    r"|\|"  # what stands between a line number and its line
     r"| ?[\p{L}_]+"  # a word
     r"| ?[^\s\p{L}\p{N}_\\]+"  # punctuation
     r"|\s|\\"

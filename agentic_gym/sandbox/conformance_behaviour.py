@@ -82,7 +82,7 @@ def _timeout_leaves_nothing(sandbox: Sandbox) -> None:
     ):
         result = sandbox.exec(command, timeout_s=0.5)
         expect(result.timed_out and result.rc == 124, f"{command!r} was not timed out: {result}")
-        expect(result.duration_s < 5, f"ending {command!r} took {result.duration_s:.1f} s")
+        expect(result.duration_s < 20, f"ending {command!r} took {result.duration_s:.1f} s")
         expect("partial" in result.output or "echo" not in command, "partial output is lost")
         left = output(sandbox, "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '")
         expect("sleep 4321" not in left, f"processes are left: {left}")
@@ -92,12 +92,13 @@ def _timeout_leaves_nothing(sandbox: Sandbox) -> None:
 
 
 def _background_jobs(sandbox: Sandbox) -> None:
-    begin = time.monotonic()
-    result = sandbox.exec("(sleep 0.3; echo late > late.txt) & echo now")
+    job = "(until [ -e go ]; do sleep 0.05; done; echo late > late.txt) & echo now"
+    result = sandbox.exec(job, timeout_s=20)
+    expect(not result.timed_out, "a background job is waited for")
     expect(result.output == "now\n", f"a background job spoils the output: {result.output!r}")
-    expect(time.monotonic() - begin < 5, "a background job is waited for")
     output(
-        sandbox, "for i in $(seq 100); do [ -e late.txt ] && break; sleep 0.1; done; cat late.txt"
+        sandbox,
+        "touch go; for i in $(seq 100); do [ -e late.txt ] && break; sleep 0.1; done; cat late.txt",
     )
     sandbox.exec("(yes | head -c 3000000; touch finished) &")
     output(sandbox, "for i in $(seq 100); do [ -e finished ] && exit 0; sleep 0.1; done; exit 1")
@@ -148,11 +149,8 @@ def _results_are_private(sandbox: Sandbox) -> None:
     expect(not report.outcomes and report.exit_code is None, f"results were forged: {report}")
     held = b"import subprocess\n\n\ndef test_held():\n    subprocess.Popen(['sleep', '4321'])\n"
     sandbox.put_tree({"test_x.py": held})
-    begin = time.monotonic()
     report = sandbox.run_pytest(["test_x.py"], timeout_s=20)
-    expect(
-        report.exit_code == 0 and time.monotonic() - begin < 10, f"a child is waited for: {report}"
-    )
+    expect(report.exit_code == 0 and not report.timed_out, f"a child is waited for: {report}")
 
 
 def _hardened_run(sandbox: Sandbox) -> None:

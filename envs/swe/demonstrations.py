@@ -94,7 +94,7 @@ class Demonstrator:
         edit = self._plan.pop(0)
         calls: list[tuple[str, dict[str, Any]]] = [("undo", {})] if self._edited else []
         self._edited = True
-        arguments = {"path": self._path, "start": edit.line, "end": edit.line, "text": edit.text}
+        arguments = {"path": self._path, "start": edit.line, "text": edit.text}
         return format_action([*calls, ("edit_lines", arguments)])
 
 

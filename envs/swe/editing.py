@@ -66,7 +66,7 @@ def number_lines(content: bytes, start: int | None = None, end: int | None = Non
     """Numbered lines ``start`` to ``end`` (1-based, inclusive; the whole file by default).
 
     >>> number_lines(b"x = 1\\r\\ny = 2", 2)
-    '2 y = 2'
+    '2|y = 2'
 
     Raises:
         ToolCallError: the range is empty or outside the file, or the file is binary.
@@ -83,7 +83,7 @@ def number_lines(content: bytes, start: int | None = None, end: int | None = Non
     if last < first:
         raise ToolCallError(f"end={last} is before start={first}")
     return "\n".join(
-        f"{number} {line.rstrip(chr(10)).rstrip(chr(13))}"
+        f"{number}|{line.rstrip(chr(10)).rstrip(chr(13))}"
         for number, line in enumerate(lines[first - 1 : last], first)
     )
 
@@ -206,6 +206,6 @@ def _not_found(text: str, old: str) -> str:
                 best, best_ratio = at, ratio
     if best < 0:
         return "old is not in the file: view it and copy the text exactly"
-    shown = "\n".join(f"{best + 1 + k} {line}" for k, line in enumerate(windows[best].split("\n")))
+    shown = "\n".join(f"{best + 1 + k}|{line}" for k, line in enumerate(windows[best].split("\n")))
     hint = " (only the spaces differ)" if windows[best].split() == target.split() else ""
     return f"old is not in the file{hint}. Nearest:\n{clip_text(shown, 1_000)}"

@@ -233,17 +233,20 @@ class SWEEnv(ToolEnv):
         return self._store(path, before, replace_text(before, old, new))
 
     @tool
-    def edit_lines(self, path: str, start: LineNumber, end: LineNumber, text: str) -> str:
+    def edit_lines(
+        self, path: str, start: LineNumber, text: str, end: LineNumber | None = None
+    ) -> str:
         """Replaces whole lines of a file.
 
         Args:
             path: file of the repository.
             start: first line, from 1.
-            end: last line; start - 1 to insert before start.
             text: the new lines; empty to delete.
+            end: last line; start if left out; start - 1 to insert before start.
         """
         before = self._workspace.read(path)
-        return self._store(path, before, replace_lines(before, start, end, text))
+        last = start if end is None else end
+        return self._store(path, before, replace_lines(before, start, last, text))
 
     @tool
     def undo(self) -> str:

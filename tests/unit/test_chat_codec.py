@@ -17,10 +17,10 @@ def encode(text: str) -> list[int]:
     return list(TOKENIZER.encode(text, add_special_tokens=False))
 
 
-def test_code_is_cut_at_digits_line_feeds_and_indentation() -> None:
-    pieces = [TOKENIZER.decode([token]) for token in encode("\n        return 10")]
+def test_code_is_cut_at_pairs_of_digits_line_feeds_and_indentation() -> None:
+    pieces = [TOKENIZER.decode([token]) for token in encode("\n        return 100")]
     assert pieces[:2] == ["\n", "        "]
-    assert pieces[-2:] == ["1", "0"]
+    assert pieces[-2:] == ["10", "0"]
 
 
 def test_control_tokens_are_single_ids() -> None:

@@ -43,9 +43,7 @@ def test_it_ends_with_the_right_edit_and_submission(train: list[SWETask]) -> Non
         assert messages[-1] == [("submit", {})]
         name, arguments = messages[-2][-1]
         assert name == "edit_lines"
-        assert arguments == {
-            "path": repair.path, "start": repair.line, "end": repair.line, "text": repair.after
-        }  # fmt: skip
+        assert arguments == {"path": repair.path, "start": repair.line, "text": repair.after}
         for later in messages[1:-1]:
             assert later[0] == ("undo", {})
     assert len(lengths) > 1, "some begin with a wrong edit, some do not"

@@ -43,7 +43,7 @@ def test_replace_text_refuses_several_matches_and_names_their_lines() -> None:
 
 def test_replace_text_shows_the_nearest_lines() -> None:
     content = b"def f(a):\n    return a + 1\n\n\ndef g(b):\n    return b\n"
-    with pytest.raises(ToolCallError, match=r"Nearest:\n2     return a \+ 1"):
+    with pytest.raises(ToolCallError, match=r"Nearest:\n2\|    return a \+ 1"):
         replace_text(content, "    return a - 1", "    return a")
     with pytest.raises(ToolCallError, match="only the spaces differ"):
         replace_text(content, "return  b", "return a")
@@ -81,7 +81,7 @@ def test_replace_lines(content: bytes, start: int, end: int, text: str, expected
     written = text.removesuffix("\n").split("\n") if text else []
     assert edit.end - edit.start + 1 == len(written)
     shown = number_lines(edit.content, edit.start, edit.end).split("\n") if written else []
-    assert [line.split(" ", 1)[1] for line in shown] == written
+    assert [line.split("|", 1)[1] for line in shown] == written
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 1), (4, 4), (1, 9), (3, 1)])
@@ -96,8 +96,8 @@ def test_replace_lines_refuses_an_edit_without_effect() -> None:
 
 
 def test_number_lines() -> None:
-    assert number_lines(b"a\r\nb\n\nc") == "1 a\n2 b\n3 \n4 c"
-    assert number_lines(b"a\nb\nc\n", 2, 9) == "2 b\n3 c"
+    assert number_lines(b"a\r\nb\n\nc") == "1|a\n2|b\n3|\n4|c"
+    assert number_lines(b"a\nb\nc\n", 2, 9) == "2|b\n3|c"
     assert number_lines(b"") == "(empty file)"
     with pytest.raises(ToolCallError, match="lines 1 to 2"):
         number_lines(b"a\nb\n", 3)

@@ -101,7 +101,7 @@ def test_passed_fraction(outcomes: Mapping[str, str], expected: float) -> None:
 def test_first_observation_compact() -> None:
     text = first_observation(TASK, REPORT, limit=999, show_file=False, compact=True)
     assert text == (
-        "m.py\n1 def f(x):\n2     return x\n\n1 passed, 2 failed\ntest_a: assert 1 == 2"
+        "m.py\n1|def f(x):\n2|    return x\n\n1 passed, 2 failed\ntest_a: assert 1 == 2"
     )
 
 
@@ -117,7 +117,7 @@ def test_first_observation_long(show_file: bool) -> None:
     assert text.startswith(
         "f is wrong\n\nFiles:\nm.py\ntest_m.py\n\nVisible tests: python -m pytest"
     )
-    assert ("2     return x" in text) is show_file
+    assert ("2|    return x" in text) is show_file
 
 
 def test_files_over_the_limit_are_left_out() -> None:
