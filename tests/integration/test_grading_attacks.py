@@ -91,7 +91,6 @@ TASK = SWETask(
     gold_patch=tree_diff(
         {"shop.py": BUGGY.encode()}, [Change("shop.py", "100644", FIXED.encode())]
     ).decode(),
-    grade_timeout_s=4.0,
 )
 FORGED = "".join(f"PASSED {node_id}\\n" for node_id in [*TASK.fail_to_pass, *TASK.pass_to_pass])
 REPORT_HOOK = """
@@ -320,7 +319,9 @@ def table() -> Iterator[dict[str, Grade]]:
 def test_code_under_test_cannot_make_itself_pass(
     name: str, grader: Grader, table: dict[str, Grade]
 ) -> None:
-    grade = table[name] = grader.grade(TASK, patch_of({"shop.py": BUGGY + CODE[name]}))
+    limit_s = 2.0 if name == "hang" else TASK.grade_timeout_s
+    task = TASK.model_copy(update={"grade_timeout_s": limit_s})
+    grade = table[name] = grader.grade(task, patch_of({"shop.py": BUGGY + CODE[name]}))
     assert not grade.solved, grade
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import gymnasium
 import pytest
-from gymnasium.utils.env_checker import check_env as gymnasium_check_env
 
 import agentic_gym
 from agentic_gym.envs.swe.baselines import BASELINES, make_baseline
@@ -68,14 +67,23 @@ def grader(backend: SandboxBackend) -> Iterator[Grader]:
 
 @pytest.fixture(scope="module")
 def env(backend: SandboxBackend, grader: Grader) -> Iterator[SWEEnv]:
-    made = SWEEnv(tasks=[TASK, OTHER], split=None, backend=backend, grader=grader)
+    made = SWEEnv(
+        tasks=[TASK, OTHER], split=None, backend=backend, grader=grader, test_timeout_s=60.0
+    )
     yield made
     made.close()
 
 
 @pytest.fixture(scope="module")
 def compact(backend: SandboxBackend, grader: Grader) -> Iterator[SWEEnv]:
-    made = SWEEnv(tasks=[TASK], backend=backend, grader=grader, compact=True, test_after_edit=True)
+    made = SWEEnv(
+        tasks=[TASK],
+        backend=backend,
+        grader=grader,
+        compact=True,
+        test_after_edit=True,
+        test_timeout_s=60.0,
+    )
     yield made
     made.close()
 
@@ -339,12 +347,10 @@ def test_rewards_follow_their_weights(backend: SandboxBackend, grader: Grader) -
     made.close()
 
 
-def test_gymnasium_and_our_own_check_pass(backend: SandboxBackend, grader: Grader) -> None:
+def test_the_checks_of_gymnasium_and_our_own_pass(backend: SandboxBackend, grader: Grader) -> None:
     made = gymnasium.make("agentic_gym/SWE-v0", tasks=[TASK], backend=backend, grader=grader)
-    gymnasium_check_env(made.unwrapped, skip_render_check=True)
-    made.close()
     actions = [format_action([FIX, ("run_tests", {})]), format_action([SUBMIT])]
-    agentic_gym.check_env(SWEEnv(tasks=[TASK], backend=backend, grader=grader), actions=actions)
+    agentic_gym.check_env(made, actions=actions)
 
 
 @pytest.mark.parametrize("name", BASELINES)
@@ -352,8 +358,8 @@ def test_baselines_play_whole_episodes(compact: SWEEnv, env: SWEEnv, name: str) 
     policy = make_baseline(name)
     for played in (compact, env):
         observation, info = played.reset(options={"task_index": 0})
-        policy.reset(TASK, 25)  # with this seed the searches come to the repair early
-        for _ in range(20):
+        policy.reset(TASK, 0)
+        for _ in range(120):
             observation, _, terminated, _, info = played.step(policy.act(observation, info))
             if terminated:
                 break
