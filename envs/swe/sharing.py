@@ -7,14 +7,17 @@ a few cores would spend their time starting them; here a few are lent for the le
 
 from __future__ import annotations
 
-from functools import cache
+import threading
 
 from agentic_gym.envs.swe.grading import Grader
 from agentic_gym.sandbox.leased import LeasedBackend
 from agentic_gym.sandbox.select import select_backend
 
 
-@cache
+_lock = threading.Lock()
+_shared: dict[tuple[str, bool, int, int], tuple[LeasedBackend, Grader]] = {}
+
+
 def shared_sandboxes(
     backend: str, allow_unsafe: bool, sandboxes: int, cache_tests: int
 ) -> tuple[LeasedBackend, Grader]:
@@ -29,6 +32,11 @@ def shared_sandboxes(
     Raises:
         SandboxUnavailable: no backend works here.
     """
-    real = select_backend(backend, allow_unsafe=allow_unsafe)
-    leased = LeasedBackend(real, size=sandboxes, cache_size=cache_tests)
-    return leased, Grader(real, size=sandboxes, cache_size=cache_tests)
+    key = (backend, allow_unsafe, sandboxes, cache_tests)
+    # Environments are made in many threads at once: functools.cache would let each make its own.
+    with _lock:
+        if key not in _shared:
+            real = select_backend(backend, allow_unsafe=allow_unsafe)
+            leased = LeasedBackend(real, size=sandboxes, cache_size=cache_tests)
+            _shared[key] = leased, Grader(real, size=sandboxes, cache_size=cache_tests)
+        return _shared[key]

@@ -136,7 +136,9 @@ def test_the_decoder_is_a_qwen3_of_the_given_shape(codec: ChatCodec) -> None:
     assert model.config.model_type == "qwen3"
     assert model.config.eos_token_id == codec.tokenizer.convert_tokens_to_ids("<|im_end|>")
     again = make_decoder(codec.tokenizer, SHAPE, seed=1)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True)
+    )
     assert count_parameters(model) == sum(p.numel() for p in model.parameters())
 
 
