@@ -13,7 +13,6 @@ from agentic_gym.envs.swe.grading import Grader
 from agentic_gym.sandbox.leased import LeasedBackend
 from agentic_gym.sandbox.select import select_backend
 
-
 _lock = threading.Lock()
 _shared: dict[tuple[str, bool, int, int], tuple[LeasedBackend, Grader]] = {}
 
