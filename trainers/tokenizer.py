@@ -4,8 +4,9 @@ It carries Qwen3's control tokens as single ids and a chat template of the same 
 Qwen3 renderer, the template and the tool parsers of inference servers all agree about it.
 
 Text is cut, before merges are learned, so that a model of a few million parameters can copy code:
-a number is cut into pairs of digits, a run of indentation is one piece, and a line feed is always a piece of its own
-(therefore ids do not depend on where a text was cut at line feeds, as chat templates cut it).
+a number is cut into pairs of digits, a run of indentation is one piece, and a line feed is always a
+piece of its own (therefore ids do not depend on where a text was cut at line feeds, as chat templates
+cut it).
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ What the agent does wrong is a :class:`~agentic_gym.errors.ToolCallError`; a dea
 from __future__ import annotations
 
 import difflib
+import posixpath
 import shlex
 import threading
 from collections import OrderedDict
@@ -162,9 +163,16 @@ class Workspace:
         """Lines that match an extended regular expression, as ``path:line:text``.
 
         It runs inside: an expression that takes for ever costs its own time limit, not the host's.
+
+        Raises:
+            ToolCallError: the path leads out of the workspace, or the search took too long.
         """
-        name = relative(path)
-        where = shlex.quote(name if name.startswith((".", "/")) else f"./{name}")
+        name = posixpath.normpath(relative(path))
+        if name.startswith("/") or name.split("/", 1)[0] == "..":
+            raise ToolCallError(
+                f"path={path!r} is outside of the repository: give a path within it"
+            )
+        where = shlex.quote(name if name == "." else f"./{name}")
         grep = "command grep -rnIE --exclude-dir=.git --exclude-dir=__pycache__"
         grep = f"{grep} -e {shlex.quote(plain(pattern, 'pattern'))} -- {where}"
         result = self.sandbox.exec(f"(cd {shlex.quote(self._root)} && {grep})", timeout_s=20.0)

@@ -123,16 +123,16 @@ def test_compact_observations_are_short(compact: SWEEnv) -> None:
     )
     wrong = {**FIX[1], "text": "    return x * 3"}
     observation, reward, _, info = act(compact, ("edit_lines", wrong))
-    assert observation == "2     return x * 3\n1 passed, 2 failed\ntest_two: assert 6 == 4"
+    assert observation == "2|    return x * 3\n1 passed, 2 failed\ntest_two: assert 6 == 4"
     assert reward == pytest.approx(-0.01 - 0.2 / 3)
     assert (info["tests_passed"], info["tests_total"]) == (1, 3)
     observation, reward, _, _ = act(compact, ("undo", {}))
     assert observation == "undone"
     assert reward == pytest.approx(-0.01 + 0.2 / 3)
-    assert act(compact, FIX)[0] == "2     return x * 2\n3 passed"
+    assert act(compact, FIX)[0] == "2|    return x * 2\n3 passed"
     broken = {**FIX[1], "text": "    return x *"}
     observation, _, _, info = act(compact, ("edit_lines", broken))
-    assert observation == "2     return x *\ntest_double.py: SyntaxError: invalid syntax"
+    assert observation == "2|    return x *\ntest_double.py: SyntaxError: invalid syntax"
     assert (info["tests_passed"], info["tests_total"]) == (0, 1)
 
 
@@ -198,7 +198,7 @@ def test_weakened_tests_are_restored_flagged_and_pay_nothing(env: SWEEnv) -> Non
 def test_views_and_searches(env: SWEEnv) -> None:
     env.reset(options={"task_id": "double"})
     assert act(env, ("view", {"path": "/workspace/double.py", "start": 2, "end": 2}))[0] == (
-        "2     return x + 2"
+        "2|    return x + 2"
     )
     assert act(env, ("view", {"path": "docs/notes.txt"}))[0] == "1|first\n2|second\n3|last"
     found = act(env, ("search", {"pattern": r"def (double|name)"}))[0]
@@ -221,6 +221,7 @@ def test_views_and_searches(env: SWEEnv) -> None:
         ),
         (("edit", {"path": "double.py", "old": "return", "new": "x"}), "found 2 times"),
         (("edit", {"path": "none.py", "old": "a", "new": "b"}), "there is no file"),
+        (("search", {"pattern": "x", "path": "docs/../.."}), "outside of the repository"),
         (("edit", {"path": "../out.py", "old": "", "new": "b"}), "Error:"),
         (("undo", {}), "no edit to take back"),
         (("run_tests", {"paths": ["--collect-only"]}), "is an option"),
@@ -263,7 +264,7 @@ def test_an_episode_starts_clean(env: SWEEnv) -> None:
     shown = act(env, ("bash", {"command": "ls; echo $A"}), ("view", {"path": "double.py"}))[0]
     assert "left.txt" not in shown
     assert "7" not in shown
-    assert "2     return x + 2" in shown
+    assert "2|    return x + 2" in shown
 
 
 def test_a_dead_sandbox_is_an_infrastructure_error_and_reset_makes_another(
@@ -358,7 +359,7 @@ def test_baselines_play_whole_episodes(compact: SWEEnv, env: SWEEnv, name: str) 
     policy = make_baseline(name)
     for played in (compact, env):
         observation, info = played.reset(options={"task_index": 0})
-        policy.reset(TASK, 0)
+        policy.reset(TASK, 15)  # finds the repair early: few turns
         for _ in range(120):
             observation, _, terminated, _, info = played.step(policy.act(observation, info))
             if terminated:
