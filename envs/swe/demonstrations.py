@@ -94,7 +94,10 @@ class Demonstrator:
         edit = self._plan.pop(0)
         calls: list[tuple[str, dict[str, Any]]] = [("undo", {})] if self._edited else []
         self._edited = True
-        arguments = {"path": self._path, "start": edit.line, "text": edit.text}
+        # The line as it is shown, number first: a small model that looks a line up by its number can
+        # then copy it, and change what is wrong on the way.
+        text = f"{edit.line}|{edit.text}"
+        arguments = {"path": self._path, "start": edit.line, "text": text}
         return format_action([*calls, ("edit_lines", arguments)])
 
 

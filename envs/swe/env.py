@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from agentic_gym.env import ToolEnv, clip_text
-from agentic_gym.envs.swe.editing import Edit, encode, number_lines, replace_lines, replace_text
+from agentic_gym.envs.swe import editing
 from agentic_gym.envs.swe.grading import Grade, Grader
 from agentic_gym.envs.swe.observations import (
     describe_exec,
@@ -203,7 +203,7 @@ class SWEEnv(ToolEnv):
             start: first line, from 1.
             end: last line.
         """
-        return self._clip(number_lines(self._workspace.read(path), start, end))
+        return self._clip(editing.number_lines(self._workspace.read(path), start, end))
 
     @tool
     def search(self, pattern: str, path: str = ".") -> str:
@@ -225,12 +225,12 @@ class SWEEnv(ToolEnv):
             new: the text to put in its place.
         """
         if not old and not self._workspace.exists(path):
-            content = encode(new)
+            content = editing.encode(new)
             return self._store(
-                path, None, Edit(content, 1, max(1, new.rstrip("\n").count("\n") + 1))
+                path, None, editing.Edit(content, 1, max(1, new.rstrip("\n").count("\n") + 1))
             )
         before = self._workspace.read(path)
-        return self._store(path, before, replace_text(before, old, new))
+        return self._store(path, before, editing.replace_text(before, old, new))
 
     @tool
     def edit_lines(
@@ -241,12 +241,16 @@ class SWEEnv(ToolEnv):
         Args:
             path: file of the repository.
             start: first line, from 1.
-            text: the new lines; empty to delete.
+            text: the new lines, with or without their numbers as view shows them; empty to delete.
             end: last line; start if left out; start - 1 to insert before start.
         """
         before = self._workspace.read(path)
         last = start if end is None else end
-        return self._store(path, before, replace_lines(before, start, last, text))
+        return self._store(
+            path,
+            before,
+            editing.replace_lines(before, start, last, editing.without_numbers(text, start)),
+        )
 
     @tool
     def undo(self) -> str:
@@ -372,23 +376,23 @@ class SWEEnv(ToolEnv):
         }
         return grade
 
-    def _store(self, path: str, before: bytes | None, edit: Edit) -> str:
+    def _store(self, path: str, before: bytes | None, edit: editing.Edit) -> str:
         self._workspace.write(path, edit.content, before=before, fraction=self._fraction)
         name = relative(path)
         self.step_info["edited"] = {"path": name, "start": edit.start, "end": edit.end}
         answer = self._echo(name, edit)
         return f"{answer}\n{self._run_visible()}" if self._test_after_edit else answer
 
-    def _echo(self, path: str, edit: Edit) -> str:
+    def _echo(self, path: str, edit: editing.Edit) -> str:
         """The lines that the edit wrote; in the long form with those around them."""
         if self._compact:
             if edit.end < edit.start:
                 return "deleted"
-            return self._clip(number_lines(edit.content, edit.start, edit.end))
+            return self._clip(editing.number_lines(edit.content, edit.start, edit.end))
         total = edit.content.count(b"\n") + (not edit.content.endswith(b"\n"))
         first = max(1, edit.start - _CONTEXT_LINES)
         last = min(total, max(edit.end, edit.start) + _CONTEXT_LINES)
-        shown = number_lines(edit.content, first, last) if edit.content else "(empty file)"
+        shown = editing.number_lines(edit.content, first, last) if edit.content else "(empty file)"
         return self._clip(f"edited {path}\n{shown}")
 
     def _clip(self, text: str) -> str:

@@ -184,7 +184,7 @@ def train(folder: Path, hit: Hit) -> None:
             trainer.train(resume_from_checkpoint=True)
 
 
-def run_child(folder: Path, kind: str, at: int, limit_s: float = 60.0) -> int:
+def run_child(folder: Path, kind: str, at: int, limit_s: float = 300.0) -> int:
     """Runs :func:`train` in a forked child that kills itself at the ``at``-th hit of a kind.
 
     Kind "time" kills after ``at`` milliseconds. Returns the child's wait status.

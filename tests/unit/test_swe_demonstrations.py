@@ -28,7 +28,7 @@ def play(policy: Demonstrator, task: SWETask, seed: int, *, solved_by: str) -> l
         messages.append([(call.name, call.arguments) for call in calls])
         if calls[-1].name == "submit":
             return messages
-        text = (calls[-1].arguments or {})["text"]
+        text = (calls[-1].arguments or {})["text"].partition("|")[2]
         info = {"tests_passed": 2 if text == solved_by else 0, "tests_total": 2}
     raise AssertionError("the demonstrator never submitted")
 
@@ -43,7 +43,8 @@ def test_it_ends_with_the_right_edit_and_submission(train: list[SWETask]) -> Non
         assert messages[-1] == [("submit", {})]
         name, arguments = messages[-2][-1]
         assert name == "edit_lines"
-        assert arguments == {"path": repair.path, "start": repair.line, "text": repair.after}
+        text = f"{repair.line}|{repair.after}"
+        assert arguments == {"path": repair.path, "start": repair.line, "text": text}
         for later in messages[1:-1]:
             assert later[0] == ("undo", {})
     assert len(lengths) > 1, "some begin with a wrong edit, some do not"
