@@ -68,10 +68,10 @@ class StarterConfig(StrictConfig):
     drills_per_task: int = 3
     lines_per_drill: int = 16
     reading: WarmStartConfig = WarmStartConfig(
-        epochs=2.0, learning_rate=2e-3, batch_tokens=4096, context_weight=0.3
+        epochs=1.7, learning_rate=2e-3, batch_tokens=4096, context_weight=0.3
     )
     acting: WarmStartConfig = WarmStartConfig(
-        epochs=2.0, learning_rate=2e-3, batch_tokens=4096, context_weight=0.3
+        epochs=5.0, learning_rate=2e-3, batch_tokens=4096, context_weight=0.3
     )
 
 
@@ -157,9 +157,7 @@ def main(argv: list[str]) -> int:
             )
 
     warm_start(model, drills, config.reading, seed=config.seed, on_step=report)
-    # A quarter as many exercises stay in, so that reading is not forgotten.
-    mixed = episodes + drills[: len(episodes) // 4]
-    warm_start(model, mixed, config.acting, seed=config.seed, on_step=report)
+    warm_start(model, episodes, config.acting, seed=config.seed, on_step=report)
     model.save_pretrained(config.output_dir)
     tokenizer.save_pretrained(config.output_dir)
     dump_config(config, config.output_dir / "recipe.yaml")
