@@ -35,6 +35,7 @@ ENV = EnvSection(
     id="agentic_gym/SWE-v0",
     options={
         "tasks": "pocket",
+        "max_source_chars": 1000,
         "tools": ["edit_lines", "undo", "submit"],
         "compact": True,
         "test_after_edit": True,
@@ -54,12 +55,13 @@ DEFAULT = TrainConfig(
     rollout=RolloutSection(concurrency=32, show_tools=False),
     ppo=PPOSection(updates=24),
     evaluations={
-        "heldout_bugs": EvalSection(options={"split": "heldout_bugs"}, samples=2),
+        "heldout_bugs": EvalSection(options={"split": "heldout_bugs"}, samples=4),
         "heldout_modules": EvalSection(
             options={"split": "heldout_modules"}, samples=1, greedy=False
         ),
     },
     baselines={"random": "agentic_gym.envs.swe.baselines:random_agents"},
+    baseline_tasks=30,
 )
 
 SMOKE = TrainConfig(

@@ -123,9 +123,8 @@ class Pipeline:
                 label = f"baseline/{name}/{agent}"
                 if label in self._store.evals():
                     continue
-                launches = make_launches(
-                    self._assembly.eval_tasks(name), seed=self._config.seed, name=label
-                )
+                tasks = self._assembly.eval_tasks(name)[: self._config.baseline_tasks or None]
+                launches = make_launches(tasks, seed=self._config.seed, name=label)
                 agents = self._assembly.baseline(make_agents, section.options)
                 with self._assembly.rollout(section.options, agents) as rollout:
                     self._play(label, rollout, launches)

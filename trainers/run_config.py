@@ -145,6 +145,7 @@ class TrainConfig(StrictConfig):
         evaluations: by name.
         baselines: agents evaluated beside, by name: import path ``module:function``. Called with an
             environment of the evaluation, the function returns one that makes the agent of a launch.
+        baseline_tasks: tasks of each evaluation that a baseline plays, once each; 0 for all.
     """
 
     output_dir: Path = Path("runs/train")
@@ -159,6 +160,7 @@ class TrainConfig(StrictConfig):
     ppo: PPOSection = PPOSection()
     evaluations: dict[str, EvalSection] = Field(default_factory=dict)
     baselines: dict[str, str] = Field(default_factory=dict)
+    baseline_tasks: Annotated[int, Field(ge=0)] = 0
 
 
 def import_object(path: str) -> Any:

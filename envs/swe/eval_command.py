@@ -15,7 +15,7 @@ from agentic_gym.agent import Agent, LMAgent, PolicyAgent
 from agentic_gym.cli import Command
 from agentic_gym.config import StrictConfig, dump_config, load_config
 from agentic_gym.envs.swe.baselines import BASELINES, make_baseline
-from agentic_gym.envs.swe.pocket import load_tasks
+from agentic_gym.envs.swe.settings import load
 from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.errors import ConfigError, MissingDependency
 from agentic_gym.evaluation import AgentFactory, EvalResult, evaluate, results_table
@@ -45,6 +45,7 @@ class EvalConfig(StrictConfig):
         samples: episodes a task.
         seed: of the evaluation.
         max_turns: turn limit of an episode.
+        max_source_chars: keep the tasks whose source is as short; 0 for all.
         compact: short observations and few tools, for small models.
         backend: which sandbox.
         allow_unsafe: accept plain subprocesses where no sandbox works.
@@ -63,6 +64,7 @@ class EvalConfig(StrictConfig):
     samples: Positive = 1
     seed: int = 0
     max_turns: Positive = 10
+    max_source_chars: Annotated[int, Field(ge=0)] = 0
     compact: bool = True
     backend: str = "auto"
     allow_unsafe: bool = False
@@ -81,7 +83,8 @@ def run_eval(config: EvalConfig) -> EvalResult:
         ConfigError: the agent is neither a baseline nor a folder, or the output folder is taken.
         TaskError: the tasks cannot be loaded.
     """
-    tasks = load_tasks(config.tasks, config.split or None)[: config.num_tasks or None]
+    found = load(config.tasks, config.split or None, config.max_source_chars or None)
+    tasks = found[: config.num_tasks or None]
     options: dict[str, Any] = {"backend": config.backend, "allow_unsafe": config.allow_unsafe}
     if config.compact:
         options |= COMPACT | {"sandboxes": config.sandboxes}
