@@ -20,6 +20,8 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[train,dev]"
 	@touch $@
 
+# Waiting threads sleep: engine, trainer and sandboxes share few cores, and spinning ones take them away.
+train: export OMP_WAIT_POLICY ?= PASSIVE
 train: $(STAMP)
 	$(BIN)/python examples/train_swe.py $(ARGS)
 
