@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agentic_gym.envs.swe.injection.inject import Mutation, mutate_all
@@ -32,14 +32,27 @@ TASKS_PER_MODULE = 16
 HELD_OUT_MODULES = 10
 SHARES = {"heldout_bugs": 0.2, "dev": 0.08}
 """Share of a module's bugs, by whole lines; the rest is "train"."""
-RUN_TIMEOUT_S = 5.0
+CPU_LIMIT_S = 1.5
+"""Processor time after which a run counts as hanging; a right module takes about a tenth of a second."""
+WALL_LIMIT_S = 60.0
 GRADE_TIMEOUT_S = 10.0
-SLOW_S = 3.0
-"""A bug whose tests finish, but only after this time, might time out on a slower machine: dropped."""
 HANG_SHARE = 0.5
 """Share of the modules that may have one bug that hangs; each run of such a task costs the time limit."""
 _ATTEMPTS = 3
 _UNSTABLE = "MemoryError"
+_HANGS = "[processor time is up]"
+# By processor time, because on a busy machine wall time would take slow runs for hanging ones.
+_CONFTEST = f"""
+import os, resource, signal
+
+def end(number, frame):
+    os.write(1, b"\\n{_HANGS}\\n")
+    os._exit(1)
+
+signal.signal(signal.SIGPROF, end)
+signal.setitimer(signal.ITIMER_PROF, {CPU_LIMIT_S})
+resource.setrlimit(resource.RLIMIT_CPU, (4, 4))  # a loop in C does not come to the handler
+""".encode()
 
 Run = Callable[[Mapping[str, bytes], Sequence[str]], Iterator[TestReport]]
 """Runs test files on a tree; gives the reports of independent runs, each made when it is asked for."""
@@ -51,18 +64,14 @@ class SandboxRuns:
     Args:
         backend: makes the sandboxes.
         count: how many independent runs each call makes.
-        timeout_s: limit of one run.
     """
 
-    def __init__(
-        self, backend: SandboxBackend, *, count: int = 2, timeout_s: float = RUN_TIMEOUT_S
-    ) -> None:
+    def __init__(self, backend: SandboxBackend, *, count: int = 2) -> None:
         self._backend = backend
-        self._timeout_s = timeout_s
         self._sandboxes: list[Sandbox | None] = [None] * count
 
     def __call__(self, files: Mapping[str, bytes], tests: Sequence[str]) -> Iterator[TestReport]:
-        """Runs pytest on ``tests`` in each sandbox, as the agent will see it run."""
+        """Runs pytest on ``tests`` in each sandbox; ``timed_out`` is by processor time."""
         return (self._run(i, files, tests) for i in range(len(self._sandboxes)))
 
     def close(self) -> None:
@@ -76,13 +85,16 @@ class SandboxRuns:
         sandbox = self._sandboxes[i] or self._backend.start(SandboxSpec())
         self._sandboxes[i] = None  # until it has shown that it survived
         try:
-            sandbox.reset(files)
-            report = sandbox.run_pytest(["-q", "--tb=short", *tests], timeout_s=self._timeout_s)
+            sandbox.reset({**files, "conftest.py": _CONFTEST})
+            report = sandbox.run_pytest(["-qs", "--tb=short", *tests], timeout_s=WALL_LIMIT_S)
         except SandboxDead:
             sandbox.close()
             return TestReport({}, None, "the sandbox died")
         self._sandboxes[i] = sandbox
-        return report
+        hangs = _HANGS in report.output
+        if report.timed_out and not hangs:
+            return TestReport({}, None, "the machine was too busy")
+        return replace(report, timed_out=hangs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +104,7 @@ class Observation:
     Attributes:
         passed: node ids that passed, in order of the run.
         symptom: first failure among the visible tests, None if they pass.
-        hangs: the time limit ended the run.
+        hangs: the limit of processor time ended the run.
     """
 
     passed: tuple[str, ...]
@@ -187,15 +199,11 @@ def observe(
             if report.timed_out and not may_hang:
                 return None
             reports.append(report)
-        # A busy machine can end a run or make it slow once; a bug does so each time.
-        if len({r.timed_out for r in reports}) == 1 and not any(map(_disturbed, reports)):
+        # The machine can end a run once; a bug does so each time.
+        if all(report.timed_out or report.exit_code is not None for report in reports):
             seen = {_observation(report, visible) for report in reports}
             return seen.pop() if len(seen) == 1 else None
     return None
-
-
-def _disturbed(report: TestReport) -> bool:
-    return not report.timed_out and (report.exit_code is None or report.duration_s > SLOW_S)
 
 
 def _observation(report: TestReport, visible: str) -> Observation | None:

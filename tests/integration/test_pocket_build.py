@@ -29,7 +29,7 @@ def grader() -> Iterator[Grader]:
 
 @pytest.fixture(scope="module")
 def runs() -> Iterator[SandboxRuns]:
-    runs = SandboxRuns(select_backend(), timeout_s=4.0)
+    runs = SandboxRuns(select_backend())
     yield runs
     runs.close()
 
