@@ -1,7 +1,7 @@
 """Evaluate agents on tasks that were kept out of training, side by side and with intervals.
 
     python examples/evaluate_swe.py                                  # noop, gold, random, scripted
-    python examples/evaluate_swe.py runs/train_swe/checkpoints/checkpoint-24 random --samples 4
+    python examples/evaluate_swe.py runs/train_swe/checkpoints/checkpoint-12 random --samples 4
 
 Any setting of ``agentic-gym eval`` is a flag (``--split``, ``--samples``, ``--num-tasks`` …).
 """

@@ -7,7 +7,7 @@ evaluated again. Everything is kept in the run folder; ``report.html`` there sho
     python examples/train_swe.py                       # the default run
     python examples/train_swe.py --smoke               # all of it in a minute or so, for a look
     python examples/train_swe.py --resume --output-dir runs/train_swe
-    python examples/train_swe.py --ppo.updates 60 --model runs/other/checkpoints/checkpoint-24
+    python examples/train_swe.py --ppo.updates 60 --model runs/other/checkpoints/checkpoint-12
 
 Every key of ``TrainConfig`` is a flag (``--help`` lists them), and ``--config FILE`` reads a YAML file.
 """
@@ -53,8 +53,9 @@ DEFAULT = TrainConfig(
     env=ENV,
     demonstrations=DemonstrationSection(),
     rollout=RolloutSection(concurrency=32, show_tools=False),
-    ppo=PPOSection(updates=24),
+    ppo=PPOSection(updates=12, save_every=4),
     evaluations={
+        "train": EvalSection(options={"split": "train"}, num_tasks=85, samples=1, greedy=False),
         "heldout_bugs": EvalSection(options={"split": "heldout_bugs"}, samples=4),
         "heldout_modules": EvalSection(
             options={"split": "heldout_modules"}, samples=1, greedy=False
