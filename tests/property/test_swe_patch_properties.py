@@ -65,5 +65,5 @@ def test_replace_lines_touches_only_the_named_lines(content: bytes, data: st.Dat
     changed = lines_of(edit.content)
     assert changed[: start - 1] == lines[: start - 1]
     assert changed[start:] == lines[end:]
-    assert number_lines(edit.content, start, start) == f"{start} fresh"
+    assert number_lines(edit.content, start, start) == f"{start}|fresh"
     assert edit.content.endswith(b"\n") == content.endswith(b"\n")

@@ -62,7 +62,8 @@ def play(action: str, files: dict[str, bytes]) -> None:
 def visible(files: dict[str, bytes]) -> dict[str, Any]:
     scope: dict[str, Any] = {}
     exec(files["m.py"], scope)
-    passed = (scope["one"]() == 1) + (scope["two"]() == 2)
+    missing = int  # a repair may rename a function: then its test fails
+    passed = (scope.get("one", missing)() == 1) + (scope.get("two", missing)() == 2)
     return {"tests_passed": passed, "tests_total": 2}
 
 
