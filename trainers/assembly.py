@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
+from transformers.utils.logging import disable_progress_bar
 
 from agentic_gym.agent import LMAgent
 from agentic_gym.chat import ChatCodec
@@ -53,6 +54,7 @@ class Assembly:
         self._config = config
         self._store = store
         self._console = console
+        disable_progress_bar()  # transformers' own, one for each file that is read or written
         self._model: Any = None
         self._tokenizer: Any = None
         self._codec: ChatCodec | None = None

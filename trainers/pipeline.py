@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from transformers.utils.logging import disable_progress_bar
 
 from agentic_gym.config import dump_config, read_yaml
 from agentic_gym.errors import ConfigError
@@ -75,7 +74,6 @@ class Pipeline:
     ) -> None:
         self._config = config
         self._console = console or Console(stderr=True)
-        disable_progress_bar()  # transformers' own, one for each file that is read or written
         _claim(config, resume=resume)
         self._store = RunStore(config.output_dir)
         self._assembly = Assembly(config, self._store, self._console)
