@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -36,6 +36,8 @@ class WarmStartConfig(StrictConfig):
         context_weight: weight of the loss on tokens that the demonstrator did not write.
         weight_decay: of matrices; vectors are not decayed.
         max_grad_norm: gradient clipping.
+        precision: of the forward and backward pass; weights and optimizer stay in float32. "bfloat16" is
+            about 1.5 times as fast on processors with AMX, and slower on those without.
     """
 
     epochs: float = 2.0
@@ -44,6 +46,7 @@ class WarmStartConfig(StrictConfig):
     context_weight: float = 0.1
     weight_decay: float = 0.05
     max_grad_norm: float = 1.0
+    precision: Literal["float32", "bfloat16"] = "float32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,18 +174,22 @@ def _accumulate(
         micro = collate([rows[i] for i in piece], layout="packed")
         written = torch.from_numpy(np.concatenate([streams[i].sampled[1:] for i in piece]))
         weights = torch.where(written, 1.0, config.context_weight)
-        logits = model(
-            input_ids=micro.input_ids,
-            position_ids=micro.position_ids,
-            use_cache=False,
-            cu_seq_lens_q=micro.offsets,
-            cu_seq_lens_k=micro.offsets,
-            max_length_q=micro.longest,
-            max_length_k=micro.longest,
-        ).logits[0]
-        losses = F.cross_entropy(logits[micro.select], micro.targets, reduction="none")
+        with torch.autocast(
+            model.device.type, torch.bfloat16, enabled=config.precision == "bfloat16"
+        ):
+            logits = model(
+                input_ids=micro.input_ids,
+                position_ids=micro.position_ids,
+                use_cache=False,
+                cu_seq_lens_q=micro.offsets,
+                cu_seq_lens_k=micro.offsets,
+                max_length_q=micro.longest,
+                max_length_k=micro.longest,
+            ).logits[0]
+        logits = logits[micro.select].float()
+        losses = F.cross_entropy(logits, micro.targets, reduction="none")
         torch.autograd.backward((losses * weights).sum() / total)
         with torch.no_grad():
             loss_sum += float(losses[written].sum())
-            hits += float((logits[micro.select].argmax(-1) == micro.targets)[written].sum())
+            hits += float((logits.argmax(-1) == micro.targets)[written].sum())
     return loss_sum / total, hits / total
