@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -59,12 +60,19 @@ def test_long_demonstrations_are_left_out_whole(
     assert encode(codec, [demonstration], max_tokens=20) == []
 
 
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_learning_lowers_the_loss_and_is_deterministic(
-    codec: ChatCodec, demonstration: Demonstration
+    codec: ChatCodec,
+    demonstration: Demonstration,
+    optimizer: Literal["adamw", "muon"],
+    precision: Literal["float32", "bfloat16"],
 ) -> None:
     torch.set_num_threads(1)
     streams = encode(codec, [demonstration] * 8, max_tokens=256)
-    config = WarmStartConfig(epochs=10, batch_tokens=512, learning_rate=1e-2)
+    config = WarmStartConfig(
+        epochs=10, batch_tokens=512, learning_rate=1e-2, optimizer=optimizer, precision=precision
+    )
     histories: list[list[WarmStartStep]] = []
     for _ in range(2):
         model = make_decoder(codec.tokenizer, SHAPE, seed=0)
@@ -74,6 +82,20 @@ def test_learning_lowers_the_loss_and_is_deterministic(
     assert last.loss < 0.7 * first.loss
     assert histories[0] == histories[1]
     assert last.num_tokens == pytest.approx(10 * sum(map(len, streams)), rel=0.05)
+
+
+def test_the_optimizer_and_the_precision_matter(
+    codec: ChatCodec, demonstration: Demonstration
+) -> None:
+    streams = encode(codec, [demonstration], max_tokens=256)
+    seen = set()
+    for change in ({}, {"optimizer": "muon"}, {"precision": "bfloat16"}):
+        config = WarmStartConfig(epochs=3, batch_tokens=64, **change)
+        model = make_decoder(codec.tokenizer, SHAPE, seed=0)
+        history = warm_start(model, streams, config, seed=0)
+        assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
+        seen.add(history[-1].loss)
+    assert len(seen) == 3
 
 
 def test_context_weight_zero_ignores_what_was_read(
