@@ -6,10 +6,14 @@ shown each train bug many times learns the bugs by heart, or the text that belon
 leaves alone every line that none of them breaks. Here neither repeats, so comparing what stands there with
 what should is the cheaper thing to learn; and that helps on lines that were never broken before.
 
-Which lines are wrong is a hard thing to learn from its consequence alone. In *marked* exercises broken
-lines end in ``" #"``: a model that predicts its prompt learns at the end of each line whether it is broken,
-and easily that marked lines are to be repaired. Mixed with exercises without marks, the one leads to the
-other.
+*Rewriting* asks for the right text of every line, in any order: to find a line by its number, to copy it,
+and to change what is wrong on the way. *Repairing* asks for the broken lines alone. Which ones these are is
+hard to learn from that alone, so a share of the exercises is marked: broken lines end in ``" #"``. A model
+that predicts its prompt then learns at the end of each line whether it is broken, and easily that marked
+lines are asked for; the one leads to the other.
+
+The answer is plain ``number|text`` lines, without the tool calls of real episodes: these would be two
+thirds of the tokens, and are quickly learned from demonstrations.
 
 Lines that tasks of another split break are never broken, and no line is ever broken into a text that such
 a task shows. Rejected: exercises with real test output. They teach no more about lines than these do, and
@@ -30,7 +34,6 @@ from agentic_gym.envs.swe.injection.inject import mutate_all
 from agentic_gym.envs.swe.pocket import line_repair
 from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.errors import TaskError
-from agentic_gym.tools import format_action
 
 MARK = " #"
 _DEFINITION = re.compile(r"(def|class|async def)\b|@")
@@ -38,17 +41,15 @@ _DEFINITION = re.compile(r"(def|class|async def)\b|@")
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """A conversation that was not played but written.
+    """A question and its answer.
 
     Attributes:
-        prompt: the user's message: a file with numbered lines.
-        actions: the assistant's messages.  # [K]
-        answers: results of the tools, for each action but the last.  # [K - 1]
+        prompt: path of a file and its lines, numbered.
+        answer: right lines, numbered.
     """
 
     prompt: str
-    actions: tuple[str, ...]
-    answers: tuple[str, ...]
+    answer: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,48 +108,38 @@ class Exercises:
         self._rng = random.Random(seed)
         self._shuffled = shuffled
 
-    def reading(self, *, num_lines: int = 12, max_bugs: int = 5) -> Exercise:
-        """Lines of a file looked up by their numbers, one after the other.
+    def rewriting(self, *, max_bugs: int = 8) -> Exercise:
+        """The right text of every line that is not blank, in random order."""
+        module, layout, broken = self._broken(max_bugs)
+        texts = self._texts(layout, broken)
+        wanted = [index for index, line in enumerate(layout) if line.text.strip()]
+        self._rng.shuffle(wanted)
+        return _exercise(module, texts, layout, wanted)
 
-        The file has bugs, so that its lines cannot be told from memory.
-        """
-        path, lines, _ = self._broken(max_bugs, marked=False)
-        wanted = [self._rng.randint(1, len(lines)) for _ in range(num_lines)]
-        looks = [("view", {"path": path, "start": n, "end": n}) for n in wanted]
-        content = "\n".join(lines).encode()
-        return Exercise(
-            f"{path}\n{number_lines(content)}",
-            (*(format_action([look]) for look in looks), format_action([("submit", {})])),
-            tuple(number_lines(content, n, n) for n in wanted),
-        )
-
-    def repairing(self, *, max_bugs: int = 6, marked: float = 0.5) -> Exercise:
-        """All the broken lines of a file put right in one message, in the order of the file.
+    def repairing(self, *, max_bugs: int = 8, marked: float = 0.5) -> Exercise:
+        """The right text of the broken lines, in the order of the file.
 
         Args:
             max_bugs: most broken lines.
             marked: chance that they are marked.
         """
-        path, lines, right = self._broken(max_bugs, marked=self._rng.random() < marked)
-        edits = [
-            ("edit_lines", {"path": path, "start": number, "text": f"{number}|{text}"})
-            for number, text in right.items()
-        ]
-        prompt = f"{path}\n{number_lines(chr(10).join(lines).encode())}"
-        return Exercise(prompt, (format_action(edits),), ())
+        module, layout, broken = self._broken(max_bugs)
+        mark = MARK if self._rng.random() < marked else ""
+        return _exercise(module, self._texts(layout, broken, mark), layout, broken)
 
-    def _broken(self, max_bugs: int, *, marked: bool) -> tuple[str, list[str], dict[int, str]]:
-        """A module with 1 to ``max_bugs`` bugs: its path, its lines, and right lines by number."""
+    def _broken(self, max_bugs: int) -> tuple[_Module, list[_Line], list[int]]:
+        """A module, its lines as they are laid out, and the indices of 1 to ``max_bugs`` to break."""
         module = self._rng.choice(self._modules)
         layout = self._layout(module)
         breakable = [index for index, line in enumerate(layout) if line.bugs]
         count = min(self._rng.randint(1, max_bugs), len(breakable))
-        lines = [line.text for line in layout]
-        right: dict[int, str] = {}
-        for index in sorted(self._rng.sample(breakable, count)):
-            right[index + 1] = lines[index]
-            lines[index] = self._rng.choice(layout[index].bugs) + MARK * marked
-        return module.path, lines, right
+        return module, layout, sorted(self._rng.sample(breakable, count))
+
+    def _texts(self, layout: Sequence[_Line], broken: Sequence[int], mark: str = "") -> list[str]:
+        texts = [line.text for line in layout]
+        for index in broken:
+            texts[index] = self._rng.choice(layout[index].bugs) + mark
+        return texts
 
     def _layout(self, module: _Module) -> list[_Line]:
         """The lines of a module, its definitions in their own order or another."""
@@ -161,6 +152,13 @@ class Exercises:
         for definition in definitions:
             layout += [*([_Line("")] * gap if layout else []), *definition]
         return layout
+
+
+def _exercise(
+    module: _Module, texts: Sequence[str], layout: Sequence[_Line], wanted: Sequence[int]
+) -> Exercise:
+    prompt = f"{module.path}\n{number_lines(chr(10).join(texts).encode())}"
+    return Exercise(prompt, "\n".join(f"{i + 1}|{layout[i].text}" for i in wanted))
 
 
 def _lines(

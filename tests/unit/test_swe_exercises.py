@@ -11,7 +11,6 @@ from agentic_gym.envs.swe.exercises import MARK, Exercise, Exercises
 from agentic_gym.envs.swe.pocket import line_repair, load_tasks
 from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.errors import TaskError
-from agentic_gym.tools import parse_action
 
 MODULES = ("luhn", "leap_year", "top_k")
 
@@ -29,11 +28,19 @@ def exercises() -> Exercises:
     return Exercises(tasks(train=True), tasks(train=False), seed=0)
 
 
-def shown_lines(exercise: Exercise) -> tuple[str, dict[int, str]]:
-    """The file of a prompt, and its lines by number."""
+def numbered(lines: Iterable[str]) -> dict[int, str]:
+    parts = (line.partition("|") for line in lines)
+    return {int(number): text for number, _, text in parts}
+
+
+def shown(exercise: Exercise) -> tuple[str, dict[int, str]]:
+    """The path of a prompt, and its lines by number."""
     path, *lines = exercise.prompt.split("\n")
-    numbered = (line.partition("|") for line in lines)
-    return path, {int(number): text for number, _, text in numbered}
+    return path, numbered(lines)
+
+
+def answered(exercise: Exercise) -> dict[int, str]:
+    return numbered(exercise.answer.split("\n"))
 
 
 def right_lines() -> dict[str, list[str]]:
@@ -52,32 +59,34 @@ def in_some_order(lines: Iterable[str]) -> Counter[str]:
     return Counter(line for line in lines if line)
 
 
-def test_repairing_gives_back_the_right_text(exercises: Exercises) -> None:
+def test_the_answers_give_back_the_right_text(exercises: Exercises) -> None:
     right = right_lines()
     for _ in range(50):
-        exercise = exercises.repairing(max_bugs=4)
-        path, lines = shown_lines(exercise)
-        (action,) = exercise.actions
-        calls = parse_action(action).calls
-        assert 1 <= len(calls) <= 4
-        for call in calls:
-            arguments = call.arguments or {}
-            assert (call.name, arguments["path"]) == ("edit_lines", path)
-            text = arguments["text"].removeprefix(f"{arguments['start']}|")
-            assert lines[arguments["start"]] != text
-            lines[arguments["start"]] = text
-        assert in_some_order(lines.values()) == in_some_order(right[path])
+        for exercise in (exercises.repairing(max_bugs=4), exercises.rewriting()):
+            path, lines = shown(exercise)
+            assert in_some_order((lines | answered(exercise)).values()) == in_some_order(
+                right[path]
+            )
 
 
-def test_reading_answers_with_the_line_of_the_prompt(exercises: Exercises) -> None:
-    exercise = exercises.reading(num_lines=5)
-    path, lines = shown_lines(exercise)
-    *looks, last = [parse_action(action).calls[0] for action in exercise.actions]
-    assert last.name == "submit"
-    for look, answer in zip(looks, exercise.answers, strict=True):
-        arguments = look.arguments or {}
-        assert arguments["path"] == path
-        assert answer == f"{arguments['start']}|{lines[arguments['start']]}"
+def test_repairing_asks_for_the_broken_lines_in_order(exercises: Exercises) -> None:
+    counts = set()
+    for _ in range(50):
+        exercise = exercises.repairing(max_bugs=4, marked=0.0)
+        _, lines = shown(exercise)
+        answer = answered(exercise)
+        assert list(answer) == sorted(answer)
+        assert all(lines[number] != text for number, text in answer.items())
+        counts.add(len(answer))
+    assert counts == {1, 2, 3, 4}
+
+
+def test_rewriting_asks_for_every_line_in_any_order(exercises: Exercises) -> None:
+    exercise = exercises.rewriting()
+    _, lines = shown(exercise)
+    answer = list(answered(exercise))
+    assert sorted(answer) == [number for number, text in lines.items() if text]
+    assert answer != sorted(answer)
 
 
 def test_no_line_of_another_split_is_broken_and_none_of_its_bugs_is_shown(
@@ -91,13 +100,10 @@ def test_no_line_of_another_split_is_broken_and_none_of_its_bugs_is_shown(
     right = right_lines()
     for _ in range(300):
         exercise = exercises.repairing()
-        path, lines = shown_lines(exercise)
+        path, lines = shown(exercise)
         always = {text.strip() for text in right[path]}
-        for call in parse_action(exercise.actions[0]).calls:
-            arguments = call.arguments or {}
-            text = arguments["text"].removeprefix(f"{arguments['start']}|").strip()
-            assert text in always - spared_lines[path]
-            assert lines[arguments["start"]].strip().removesuffix(MARK) not in bugs
+        for text in answered(exercise).values():
+            assert text.strip() in always - spared_lines[path]
         for text in lines.values():
             assert text.strip().removesuffix(MARK) not in bugs - always
 
@@ -105,11 +111,9 @@ def test_no_line_of_another_split_is_broken_and_none_of_its_bugs_is_shown(
 def test_marks_are_on_the_broken_lines_alone(exercises: Exercises) -> None:
     for marked in (0.0, 1.0):
         exercise = exercises.repairing(marked=marked)
-        _, lines = shown_lines(exercise)
-        calls = parse_action(exercise.actions[0]).calls
-        broken = {(call.arguments or {})["start"] for call in calls}
+        _, lines = shown(exercise)
         found = {number for number, text in lines.items() if text.endswith(MARK)}
-        assert found == (broken if marked else set())
+        assert found == (set(answered(exercise)) if marked else set())
 
 
 def test_definitions_change_places() -> None:
@@ -117,7 +121,7 @@ def test_definitions_change_places() -> None:
 
     def orders(shuffled: float) -> set[tuple[str, ...]]:
         made = Exercises([task], (), seed=0, shuffled=shuffled)
-        files = (shown_lines(made.repairing())[1].values() for _ in range(30))
+        files = (shown(made.repairing())[1].values() for _ in range(30))
         return {tuple(t[:12] for t in file if t.startswith('    """')) for file in files}
 
     assert len(orders(0.0)) == 1
@@ -127,7 +131,7 @@ def test_definitions_change_places() -> None:
 def test_equal_seeds_give_equal_exercises() -> None:
     def some(seed: int) -> list[Exercise]:
         made = Exercises(tasks(train=True)[:1], (), seed=seed)
-        return [made.reading(), made.repairing()]
+        return [made.rewriting(), made.repairing()]
 
     assert some(1) == some(1) != some(2)
 
@@ -137,8 +141,6 @@ def test_tasks_of_which_every_line_is_spared_are_refused() -> None:
     right = right_lines()["luhn.py"]
     spared = []
     for text in right:
-        lines = list(right)
-        lines[right.index(text)] = "broken"
         patch = f"--- a/luhn.py\n+++ b/luhn.py\n@@ -1 +1 @@\n-broken\n+{text}\n"
         spared.append(repairs[0].model_copy(update={"gold_patch": patch}))
     with pytest.raises(TaskError, match="spared"):

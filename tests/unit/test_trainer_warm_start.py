@@ -84,6 +84,19 @@ def test_learning_lowers_the_loss_and_is_deterministic(
     assert last.num_tokens == pytest.approx(10 * sum(map(len, streams)), rel=0.05)
 
 
+def test_workers_change_nothing_but_the_time(
+    codec: ChatCodec, demonstration: Demonstration
+) -> None:
+    streams = encode(codec, [demonstration] * 7, max_tokens=256)
+    losses = []
+    for workers in (1, 3, 3):
+        config = WarmStartConfig(epochs=3, batch_tokens=512, workers=workers)
+        history = warm_start(make_decoder(codec.tokenizer, SHAPE, seed=0), streams, config, seed=0)
+        losses.append([step.loss for step in history])
+    assert losses[1] == losses[2]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
 def test_the_optimizer_and_the_precision_matter(
     codec: ChatCodec, demonstration: Demonstration
 ) -> None:
