@@ -51,7 +51,7 @@ class StrictConfig(pydantic.BaseModel):
         frozen=True, extra="forbid", validate_default=True, ser_json_inf_nan="constants"
     )
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, /, **values: Any) -> None:
         """Fills the fields.
 
         Raises:
@@ -146,7 +146,7 @@ def read_yaml(cls: type[C], path: str | os.PathLike[str]) -> C:
     """
     try:
         data = yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:  # a number can be too long to read
         raise ConfigError(f"{path} cannot be read as YAML: {error}") from error
     if data is None:
         data = {}
@@ -263,6 +263,10 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(
+                    None, None, "a key must be a word, not a list or a mapping", key.start_mark
+                )
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {key.value!r} occurs twice", key.start_mark

@@ -159,7 +159,13 @@ class ToolEnv(gymnasium.Env[str, str], abc.ABC):
         self._declared = self._end = None
         self._return = 0.0
         self.step_info = {}
-        observation = clip_text(self.start(dict(options or {})), self.max_observation_chars)
+        task = self.start(dict(options or {}))
+        if not isinstance(task, str):
+            raise EnvContractError(
+                f"{type(self).__qualname__}: start() returned {type(task).__name__}. It must return "
+                "the task as text."
+            )
+        observation = clip_text(task, self.max_observation_chars)
         if self._finished:
             raise EnvContractError("start() called finish(): only a tool may end the episode")
         self._running = True
@@ -194,7 +200,7 @@ class ToolEnv(gymnasium.Env[str, str], abc.ABC):
             messages = [{"role": "user", "content": observation}]
         info = {"results": results, "messages": messages, **self.step_info}
         if self._finished:
-            self._end = {"outcome": (self._declared or self.outcome()).value}
+            self._end = {"outcome": self._stated(self._declared or self.outcome())}
             info |= self._end
         self._running = not self._finished
         return observation, reward, self._finished, False, info
@@ -206,7 +212,8 @@ class ToolEnv(gymnasium.Env[str, str], abc.ABC):
         the same facts.
 
         Returns:
-            A reward to add to that of the last step, and ``outcome`` and ``truncation_reason``.
+            A reward to add to that of the last step, and facts for its ``info``: ``outcome``,
+            ``truncation_reason``, and what :meth:`conclude_truncated` put into ``step_info``.
 
         Raises:
             ResetNeeded: there is no episode.
@@ -216,8 +223,10 @@ class ToolEnv(gymnasium.Env[str, str], abc.ABC):
         if not self._running:
             raise ResetNeeded("No episode is running. Call reset() before truncate()")
         self._running = False
+        self.step_info = {}
         reward, outcome = self.conclude_truncated(reason)
-        self._end = {"outcome": outcome.value, "truncation_reason": reason}
+        facts = {"outcome": self._stated(outcome), "truncation_reason": reason}
+        self._end = self.step_info | facts
         return self._paid(reward), dict(self._end)
 
     def _run(self, action: str) -> list[ToolResult]:
@@ -260,13 +269,25 @@ class ToolEnv(gymnasium.Env[str, str], abc.ABC):
         return "ok" if answer is None else json.dumps(answer, ensure_ascii=False, default=str)
 
     def _paid(self, reward: float) -> float:
-        reward = float(reward)
-        if not math.isfinite(reward):
+        try:
+            paid = float(reward)
+        except (TypeError, ValueError):
+            paid = math.nan
+        if not math.isfinite(paid):
             raise EnvContractError(
-                f"{type(self).__qualname__}: the reward is {reward}. It must be a finite number."
+                f"{type(self).__qualname__}: the reward is {reward!r}. It must be a finite number."
             )
-        self._return += reward
-        return reward
+        self._return += paid
+        return paid
+
+    def _stated(self, outcome: Outcome) -> str:
+        try:
+            return Outcome(outcome).value
+        except ValueError:
+            raise EnvContractError(
+                f"{type(self).__qualname__}: an episode ended with the outcome {outcome!r}. "
+                f"It must be one of {', '.join(Outcome)}."
+            ) from None
 
     def _join(self, results: list[ToolResult]) -> str:
         if len(results) == 1:

@@ -24,6 +24,7 @@ import importlib
 import importlib.metadata
 import inspect
 import re
+import threading
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -50,6 +51,9 @@ _OPTIONS = {
 }
 _COUNTING = {"goal_reminder_tokens", "max_tokens"}
 
+# Held while an id is replaced, which takes two steps: environments are made in many threads at once.
+# Never held while anything is imported: imports have locks of their own.
+_lock = threading.Lock()
 _known: set[str] = set()
 _pending: list[importlib.metadata.EntryPoint] = []
 
@@ -75,26 +79,32 @@ def register(
             f"{id!r} is not an id: expected namespace/name-vN, for instance "
             f"'me/{re.sub(r'[^A-Za-z0-9_.-]', '-', id.split('/')[-1]) or 'thing'}-v0'"
         )
-    taken = gymnasium.registry.pop(id, None)
-    declared = taken is not None and isinstance(taken.entry_point, _Declared)
-    if taken is not None and not declared and _name(taken.entry_point) != _name(entry_point):
-        gymnasium.registry[id] = taken
-        raise RegistrationError(
-            f"{id} is taken by {_name(taken.entry_point)}. Choose another name or the next version"
-        )
-    options = {key: kwargs.pop(key) for key in list(kwargs) if key in _option_names()}
-    try:
-        gymnasium.register(
-            id,
-            entry_point,
-            nondeterministic=nondeterministic,
-            order_enforce=False,  # ToolEnv enforces the order, with its own error
-            additional_wrappers=_wrapper_specs(options),
-            kwargs=kwargs,
-        )
-    except gymnasium.error.RegistrationError as error:
-        raise RegistrationError(str(error)) from error
-    _known.add(id)
+    wrappers = _wrapper_specs(
+        {key: kwargs.pop(key) for key in list(kwargs) if key in _option_names()}
+    )
+    with _lock:
+        taken = gymnasium.registry.get(id)
+        declared = taken is not None and isinstance(taken.entry_point, _Declared)
+        if taken is not None and not declared and _name(taken.entry_point) != _name(entry_point):
+            raise RegistrationError(
+                f"{id} is taken by {_name(taken.entry_point)}. "
+                "Choose another name or the next version"
+            )
+        gymnasium.registry.pop(id, None)
+        try:
+            gymnasium.register(
+                id,
+                entry_point,
+                nondeterministic=nondeterministic,
+                order_enforce=False,  # ToolEnv enforces the order, with its own error
+                additional_wrappers=wrappers,
+                kwargs=kwargs,
+            )
+        except gymnasium.error.RegistrationError as error:
+            if taken is not None:
+                gymnasium.registry[id] = taken
+            raise RegistrationError(str(error)) from error
+        _known.add(id)
 
 
 def make(id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
@@ -126,9 +136,11 @@ def find_spec(id: str) -> EnvSpec:
             importlib.import_module(module)
         except ImportError as error:
             raise RegistrationError(f"{id}: cannot import {module!r}: {error}") from error
-    if name not in gymnasium.registry:
+    spec = _registered(name)
+    if spec is None:
         load_plugins()
-    if name not in gymnasium.registry:
+        spec = _registered(name)
+    if spec is None:
         close = difflib.get_close_matches(name, gymnasium.registry, n=1)
         hint = (
             f"Did you mean {close[0]}?" if close else f"Known: {', '.join(sorted(_known)) or '-'}."
@@ -137,8 +149,12 @@ def find_spec(id: str) -> EnvSpec:
             f"There is no environment {name!r}. {hint} If another package registers it, "
             f"import that package first, or write 'package:{name}'"
         )
-    spec = gymnasium.registry[name]
     return spec.entry_point.load() if isinstance(spec.entry_point, _Declared) else spec
+
+
+def _registered(id: str) -> EnvSpec | None:
+    with _lock:
+        return gymnasium.registry.get(id)
 
 
 def registered() -> dict[str, EnvSpec]:
@@ -179,8 +195,8 @@ class _Declared:
             raise RegistrationError(
                 f"{self._id}: cannot import {self._module!r}: {error}"
             ) from error
-        spec = gymnasium.registry[self._id]
-        if isinstance(spec.entry_point, _Declared):
+        spec = _registered(self._id)
+        if spec is None or isinstance(spec.entry_point, _Declared):
             raise RegistrationError(
                 f"{self._id}: the module {self._module!r} does not register it. "
                 f"Call agentic_gym.register({self._id!r}, ...) there"

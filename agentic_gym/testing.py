@@ -1,6 +1,7 @@
-"""Small, public stand-ins for tests of code that uses environments, engines and sandboxes.
+"""Small, public environments for tests of code that plays episodes.
 
-They are real implementations, not mocks: each keeps the contract of what it stands for.
+They are real implementations, not mocks: both keep the contract. The engine for such tests is
+:class:`agentic_gym.engines.scripted.ScriptedEngine`.
 """
 
 from __future__ import annotations

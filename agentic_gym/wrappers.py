@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import abc
 import math
+import numbers
 import time
 from collections.abc import Callable
 from typing import Any
@@ -156,7 +157,7 @@ class GoalReminder(_Wrapper, RecordConstructorArgs):
     """Re-states the task every so many turns or tokens: agents on long contexts drift from the request.
 
     The reminder is appended to the observation, and as a user message to ``info["messages"]``. The
-    last observation of an episode gets none.
+    last observation of an episode gets none, unless a wrapper outside of this one ends it.
 
     Args:
         env: any environment of text.
@@ -227,6 +228,7 @@ class GoalReminder(_Wrapper, RecordConstructorArgs):
 
 
 def _positive(name: str, value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not number or not value > 0:  # NaN is not above 0 either
         raise ConfigError(f"{name} must be a positive number, got {value!r}")
     return value

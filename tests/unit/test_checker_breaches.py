@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 
 import agentic_gym
@@ -122,6 +123,26 @@ class OddOutcome(EchoEnv):
         return Odd()  # type: ignore[return-value]
 
 
+class NoTask(EchoEnv):
+    def start(self, options: dict[str, Any]) -> str:
+        super().start(options)
+        return None  # type: ignore[return-value]
+
+
+class ArrayInfo(EchoEnv):
+    """Facts that have no truth value when compared."""
+
+    def reward(self) -> float:
+        self.step_info["seen"] = np.array([1, 2])
+        return super().reward()
+
+
+class RandomFacts(ArrayInfo):
+    def reward(self) -> float:
+        self.step_info["seen"] = np.array([1, next(UnseededTask.counter)])
+        return 0.0
+
+
 class NotANumber(EchoEnv):
     def reward(self) -> float:
         return float("nan")
@@ -201,6 +222,7 @@ BREACHES: list[tuple[Callable[[], Any], str]] = [
     (lambda: gymnasium.make("CartPole-v1"), "CartPoleEnv is not a tool environment"),
     (UnseededTask, "two resets with one seed give two tasks.*self.np_random"),
     (UnseededAnswers, "the same seed and actions give another episode"),
+    (RandomFacts, "the same seed and actions give another episode"),
     (StateLeaks, "the same seed and actions give another episode.*set all state in start"),
     (CrashesOnText, "step.. raises UnicodeEncodeError.*raise ToolCallError"),
     (CrashesOnNumber, "step.. raises OverflowError.*raise ToolCallError"),
@@ -210,7 +232,8 @@ BREACHES: list[tuple[Callable[[], Any], str]] = [
     (HalfCharacter, "lone surrogate.*errors='replace'"),
     (NoMessages, r"info\['messages'\] of reset.. does not end with the observation"),
     (OtherTools, r"info\['tools'\] of reset.. is not the list of tools"),
-    (OddOutcome, "ended with the outcome 'won'.*must return one of solved, failed"),
+    (OddOutcome, "ended with the outcome .*must be one of solved, failed"),
+    (NoTask, r"start\(\) returned NoneType"),
     (NotANumber, "the reward is nan"),
     (Unpicklable, "info cannot be pickled.*plain data into self.step_info"),
     (GoesOn, "goes on after the end"),
@@ -229,6 +252,10 @@ def test_each_breach_is_named_with_its_remedy(make: Callable[[], Any], says: str
         check_env(make(), actions=[STOP, STOP])
     assert str(caught.value).endswith(".") or "CartPole" in says
     assert len(str(caught.value)) < 1500
+
+
+def test_facts_may_be_arrays() -> None:
+    check_env(ArrayInfo(), actions=[STOP])
 
 
 def test_bad_tools_and_broken_machinery_keep_their_own_errors() -> None:
@@ -253,6 +280,8 @@ def test_bad_tools_and_broken_machinery_keep_their_own_errors() -> None:
 def test_an_environment_may_say_that_it_is_not_deterministic() -> None:
     agentic_gym.register("tests/unseeded-v0", UnseededAnswers, nondeterministic=True)
     check_env("tests/unseeded-v0")
+    agentic_gym.register("tests/unseeded-task-v0", UnseededTask, nondeterministic=True)
+    check_env("tests/unseeded-task-v0")
 
 
 def test_the_environment_is_closed_whatever_was_found() -> None:

@@ -158,6 +158,18 @@ def test_wrong_files_are_explained(tmp_path: Path, text: str, message: str) -> N
     assert "run.yaml" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["[a, b]: 1\n", "{a: 1}: 2\n", "steps: !!int x\n", "steps: " + "1" * 5000 + "\n", "self: 1\n"],
+    ids=["list", "mapping", "tag", "long", "self"],
+)
+def test_odd_files_are_errors_of_ours(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"run\.yaml"):
+        read_yaml(Run, path)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.yaml"):
         read_yaml(Run, tmp_path / "nowhere.yaml")

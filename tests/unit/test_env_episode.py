@@ -199,6 +199,27 @@ def test_the_outcome_is_the_declared_one_or_follows_the_return(declared: str, ou
     assert info["outcome"] == outcome
 
 
+@pytest.mark.parametrize("told", ["failed", "truncated"])
+def test_an_outcome_may_be_told_by_its_name(told: str) -> None:
+    class Named(EchoEnv):
+        @tool
+        def stop(self) -> str:
+            """Ends."""
+            self.finish(told)  # type: ignore[arg-type]
+            return ""
+
+    assert started(Named()).step(STOP)[4]["outcome"] == told
+
+
+def test_an_outcome_that_is_none_is_refused() -> None:
+    class Won(EchoEnv):
+        def conclude_truncated(self, reason: str) -> tuple[float, Outcome]:
+            return 0.0, "won"  # type: ignore[return-value]
+
+    with pytest.raises(EnvContractError, match=r"'won'\. It must be one of solved, failed"):
+        started(Won()).truncate("turns")
+
+
 def test_reward_is_asked_once_a_step_whatever_the_step_was() -> None:
     env = Odd()
     env.reset()
@@ -231,6 +252,23 @@ def test_truncate_pays_once_and_ends_the_episode() -> None:
         env.step(ECHO)
     env.reset()
     assert env.step(ECHO)[0] == "hi"
+
+
+def test_truncate_tells_what_was_found_while_concluding() -> None:
+    class Graded(EchoEnv):
+        def conclude_truncated(self, reason: str) -> tuple[float, Outcome]:
+            self.step_info["grade"] = "half"
+            return 0.0, Outcome.FAILED
+
+        def reward(self) -> float:
+            self.step_info["of_the_step"] = True
+            return 0.0
+
+    env = started(Graded())
+    env.step(ECHO)
+    facts = {"grade": "half", "outcome": "failed", "truncation_reason": "turns"}
+    assert env.truncate("turns") == (0.0, facts)
+    assert env.truncate("again") == (0.0, facts)
 
 
 def test_truncate_after_the_end_changes_nothing() -> None:
@@ -302,6 +340,12 @@ def test_misuse_says_what_to_do() -> None:
         started(Infinite()).step(ECHO)
     with pytest.raises(EnvContractError, match=r"start\(\) called finish\(\)"):
         Early().reset()
+    for unpaid in (None, "much", [1.0]):
+        env = EchoEnv(step_reward=unpaid)  # type: ignore[arg-type]
+        with pytest.raises(EnvContractError, match=r"the reward is .*must be a finite number"):
+            started(env).step(ECHO)
+    with pytest.raises(EnvContractError, match=r"start\(\) returned int"):
+        EchoEnv(task=7).reset()  # type: ignore[arg-type]
     with pytest.raises(EnvContractError, match="An action is text, got list"):
         started(EchoEnv()).step([ECHO])  # type: ignore[arg-type]
 

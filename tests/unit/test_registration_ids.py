@@ -1,6 +1,7 @@
 """Ids, options and plugins."""
 
 import sys
+import threading
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -98,6 +99,31 @@ def test_an_id_is_taken_once_but_the_same_class_may_be_defined_again() -> None:
     with pytest.raises(RegistrationError, match=r"taken by agentic_gym\.testing:EchoEnv"):
         register("tests/twice-v0", GuessEnv)
     assert type(make("tests/twice-v0").unwrapped) is EchoEnv
+
+
+def test_a_registration_that_fails_leaves_the_one_before() -> None:
+    register("tests/kept-v0", EchoEnv, max_turns=3)
+    with pytest.raises(RegistrationError, match="max_tokens needs count_tokens"):
+        register("tests/kept-v0", EchoEnv, max_tokens=5)
+    assert wrappers(make("tests/kept-v0")) == [TurnLimit]
+
+
+def test_an_id_is_there_while_it_is_registered_again() -> None:
+    register("tests/again-v0", EchoEnv)
+    done = threading.Event()
+
+    def again() -> None:
+        while not done.is_set():
+            register("tests/again-v0", EchoEnv)
+
+    thread = threading.Thread(target=again)
+    thread.start()
+    try:
+        for _ in range(300):
+            assert find_spec("tests/again-v0").id == "tests/again-v0"
+    finally:
+        done.set()
+        thread.join()
 
 
 def test_unknown_ids_say_what_was_probably_meant() -> None:

@@ -158,6 +158,14 @@ def test_long_texts_are_read_in_linear_time(unit: str) -> None:
     assert time.process_time() - start < 1.0
 
 
+def test_a_key_that_comes_twice_is_found_in_linear_time() -> None:
+    keys = "".join(f'"k{number}": 1, ' for number in range(30_000))
+    start = time.process_time()
+    (call,) = parse_action(f'<tool_call>{{{keys}"k": 1, "k": 2}}</tool_call>').calls
+    assert call.error == "Invalid JSON: the key 'k' occurs twice in one object"
+    assert time.process_time() - start < 1.0
+
+
 def test_the_format_is_that_of_qwen3() -> None:
     text = format_action([("a", {"x": "é\n"}), ("b", {})], content="Now.")
     assert text == (

@@ -1,11 +1,13 @@
 """Budgets and reminders."""
 
 import itertools
+import math
 import pickle
 from collections.abc import Callable
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 
 from agentic_gym.errors import ConfigError, EnvContractError
@@ -169,12 +171,16 @@ def test_wrappers_can_be_pickled_and_made_again_from_the_spec() -> None:
     assert [twin.step(ECHO)[:4], twin.step(ECHO)[:4]] == [env.step(ECHO)[:4], env.step(ECHO)[:4]]
 
 
-@pytest.mark.parametrize("value", [0, -1, True, "3", None])
+@pytest.mark.parametrize("value", [0, -1, True, "3", None, math.nan, 1j])
 def test_budgets_are_positive_numbers(value: Any) -> None:
     with pytest.raises(ConfigError, match="max_turns must be a positive number"):
         TurnLimit(EchoEnv(), value)
     with pytest.raises(ConfigError, match="seconds must be"):
         TimeLimit(EchoEnv(), value)
+
+
+def test_budgets_may_be_numbers_of_numpy() -> None:
+    assert play(TurnLimit(EchoEnv(), np.int64(1)), [ECHO])[0][3]  # type: ignore[arg-type]
 
 
 def test_misuse_says_what_to_do() -> None:
