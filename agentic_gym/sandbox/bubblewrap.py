@@ -76,14 +76,14 @@ class BubblewrapBackend:
         """See :meth:`agentic_gym.sandbox.base.SandboxBackend.start`."""
         bwrap = bwrap_path()
         self._sweep_once()
-        group = cgroups.create(spec.memory_bytes, spec.max_processes)
-        view = View(self._packages)
-        command = _command(bwrap, view, group)
-        try:
-            process = HostProcess(command, env={}, pass_fds=view.fds)
-        except OSError as error:
-            raise SandboxUnavailable(f"{command[0]} cannot be started: {error}") from error
-        record = records.Record(process.pid, group.folders if group else ())
+        with contextlib.ExitStack() as undo:  # what was made so far, if the rest fails
+            group = cgroups.create(spec.memory_bytes, spec.max_processes)
+            if group is not None:
+                undo.callback(group.remove)
+            process = self._launch(bwrap, group)
+            undo.callback(process.end)
+            record = records.Record(process.pid, group.folders if group else ())
+            undo.pop_all()
 
         def end() -> None:
             process.end()
@@ -113,6 +113,14 @@ class BubblewrapBackend:
             )
         except SandboxDead as error:
             raise SandboxUnavailable(_explained(process.errors())) from error
+
+    def _launch(self, bwrap: str, group: cgroups.Cgroup | None) -> HostProcess:
+        with View(self._packages) as view:
+            command = _command(bwrap, view, group)
+            try:
+                return HostProcess(command, env={}, pass_fds=view.fds)
+            except OSError as error:
+                raise SandboxUnavailable(f"{command[0]} cannot be started: {error}") from error
 
     def _sweep_once(self) -> None:
         with self._lock:

@@ -24,6 +24,9 @@ from agentic_gym.sandbox.base import ExecResult, Sandbox, SandboxBackend, Sandbo
 from agentic_gym.sandbox.diffing import Change, tree_diff
 from agentic_gym.sandbox.pool import SandboxPool
 
+_WAIT_S = 900.0
+"""How long to wait for a sandbox: many short runs of others may come first, and are no fault."""
+
 
 class LeasedBackend:
     """Makes workspaces that share a few sandboxes.
@@ -34,8 +37,7 @@ class LeasedBackend:
         cache_size: test reports that are kept; 0 runs every time.
 
     Raises:
-        ConfigError: ``cache_size`` is negative.
-        ValueError: ``size`` is not positive.
+        ConfigError: ``cache_size`` is negative, or ``size`` not positive.
     """
 
     name = "leased"
@@ -65,7 +67,7 @@ class LeasedBackend:
         self, files: Mapping[str, bytes], command: str, timeout_s: float
     ) -> tuple[ExecResult, dict[str, bytes]]:
         """Runs a command on a tree; returns its result and the tree afterwards."""
-        with self._pool.lease(files) as sandbox:
+        with self._pool.lease(files, timeout_s=_WAIT_S) as sandbox:
             result = sandbox.exec(command, timeout_s=timeout_s)
             return result, _regular_files(sandbox)
 
@@ -78,7 +80,7 @@ class LeasedBackend:
             if key in self._reports:
                 self._reports.move_to_end(key)
                 return self._reports[key]
-        with self._pool.lease(files) as sandbox:
+        with self._pool.lease(files, timeout_s=_WAIT_S) as sandbox:
             report = sandbox.run_pytest(args, timeout_s=timeout_s, hardened=hardened)
         # A run that hung or died may have been the machine's fault: it is not kept.
         if self._cache_size and report.exit_code is not None:

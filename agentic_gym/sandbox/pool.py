@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 
-from agentic_gym.errors import SandboxDead, SandboxError
+from agentic_gym.errors import ConfigError, SandboxDead, SandboxError
 from agentic_gym.sandbox.base import Sandbox, SandboxBackend, SandboxSpec
 
 _RETRY_S = 1.0
@@ -29,14 +29,16 @@ class SandboxPool:
             acquired without one.
 
     Raises:
-        ValueError: ``size`` is not positive.
+        ConfigError: ``size`` is not positive.
     """
 
     def __init__(
         self, backend: SandboxBackend, *, size: int = 1, spec: SandboxSpec | None = None
     ) -> None:
         if size < 1:
-            raise ValueError(f"a pool of {size} sandboxes cannot lend any: size must be at least 1")
+            raise ConfigError(
+                f"a pool of {size} sandboxes cannot lend any: size must be at least 1"
+            )
         self._backend = backend
         self._size = size
         self._spec = spec or SandboxSpec()
@@ -76,16 +78,19 @@ class SandboxPool:
         """Takes a sandbox back; one that is dead is replaced.
 
         Raises:
-            ValueError: it is not lent by this pool.
+            ConfigError: it is not lent by this pool.
         """
         with self._changed:
             if id(sandbox) not in self._lent:
-                raise ValueError("this sandbox is not lent by this pool, or was released before")
+                raise ConfigError("this sandbox is not lent by this pool, or was released before")
         try:
             sandbox.reset({})
-        except SandboxError:
+        except (SandboxError, OSError):
             self._discard(sandbox)
             return
+        except BaseException:
+            self._discard(sandbox)
+            raise
         with self._changed:
             self._lent.discard(id(sandbox))
             keep = not self._closed
@@ -160,9 +165,11 @@ class SandboxPool:
                     return
             try:
                 sandbox = self._backend.start(self._spec)
-            except SandboxError as error:
+            except Exception as error:  # whatever it is: without this thread nothing is ever lent
                 with self._changed:
-                    self._error = error
+                    self._error = SandboxError(f"no sandbox can be made: {error}")
+                    if isinstance(error, SandboxError):
+                        self._error = error
                     self._changed.notify_all()
                     self._changed.wait(_RETRY_S)
                 continue

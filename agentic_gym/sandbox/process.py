@@ -25,7 +25,7 @@ class HostProcess:
     Args:
         argv: program and arguments.
         env: its whole environment.
-        pass_fds: descriptors it inherits, closed here afterwards.
+        pass_fds: descriptors it inherits.
     """
 
     def __init__(
@@ -53,8 +53,6 @@ class HostProcess:
         finally:
             theirs.close()
             os.close(errors_w)
-            for fd in pass_fds:
-                os.close(fd)
         self.pid = self._process.pid
         fd = ours.detach()
         self.channel = Channel(fd, fd)

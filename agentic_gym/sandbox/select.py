@@ -44,5 +44,19 @@ def select_backend(name: str = "auto", *, allow_unsafe: bool = False) -> Sandbox
 @functools.cache
 def _working_bubblewrap() -> BubblewrapBackend:
     backend = BubblewrapBackend()
-    backend.probe()
+    refuse_open_doors(backend)
     return backend
+
+
+def refuse_open_doors(backend: SandboxBackend) -> None:
+    """Probes a backend.
+
+    Raises:
+        SandboxUnavailable: it does not work, or something is not isolated.
+    """
+    found = backend.probe()
+    if doors := [what for what, how in found.items() if how == "no"]:
+        raise SandboxUnavailable(
+            f"{backend.name} runs here, but a look from inside shows that it does not isolate "
+            f"{', '.join(doors)}"
+        )

@@ -7,6 +7,8 @@ a clean environment.
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -50,13 +52,20 @@ class UnsafeBackend:
     def start(self, spec: SandboxSpec) -> ClientSandbox:
         """See :meth:`agentic_gym.sandbox.base.SandboxBackend.start`."""
         records.sweep()
-        work = Path(tempfile.mkdtemp(prefix=records.WORK_PREFIX, dir=records.folder()))
-        workspace = work / "workspace"
-        workspace.mkdir()
         boot = str(Path(__file__).parent / "inside" / "boot.py")
         env = {"LANG": "C.UTF-8"}
-        process = HostProcess([sys.executable, "-I", "-S", boot, "supervisor"], env=env)
-        record = records.Record(process.pid, [work])
+        with contextlib.ExitStack() as undo:  # what was made so far, if the rest fails
+            work = Path(tempfile.mkdtemp(prefix=records.WORK_PREFIX, dir=records.folder()))
+            undo.callback(shutil.rmtree, work, ignore_errors=True)
+            workspace = work / "workspace"
+            workspace.mkdir()
+            try:
+                process = HostProcess([sys.executable, "-I", "-S", boot, "supervisor"], env=env)
+            except OSError as error:
+                raise SandboxUnavailable(f"{sys.executable} cannot be started: {error}") from error
+            undo.callback(process.end)
+            record = records.Record(process.pid, [work])
+            undo.pop_all()
 
         def end() -> None:
             process.end()  # the supervisor ends what it started and removes its folder

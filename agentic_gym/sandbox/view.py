@@ -60,7 +60,7 @@ def packages_folder() -> str:
 
 
 class View:
-    """Collects bwrap arguments, and the descriptors that they speak of.
+    """Collects bwrap arguments, and the descriptors that they speak of; closes these at the end.
 
     Args:
         packages: further distributions that code in the sandbox can import.
@@ -70,11 +70,26 @@ class View:
         self.args: list[str] = []
         self.fds: list[int] = []
         self._folders: set[str] = {"/"}
-        self._system()
-        self._python((*PACKAGES, *packages))
+        try:
+            self._system()
+            self._python((*PACKAGES, *packages))
+        except BaseException:
+            self.close()
+            raise
         for folder in (*_OWN_FOLDERS, "/var"):
             self._folder(folder)
         self.args += ["--symlink", "/tmp", "/var/tmp"]
+
+    def __enter__(self) -> View:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the descriptors; what has inherited them keeps its own."""
+        while self.fds:
+            os.close(self.fds.pop())
 
     def bind(self, source: str, target: str) -> None:
         """Shows a file or folder, read-only."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agentic_gym.errors import SandboxDead, SandboxError
+from agentic_gym.errors import ConfigError, SandboxDead, SandboxError, SandboxUnavailable
 from agentic_gym.sandbox import client, records
 from agentic_gym.sandbox.base import Sandbox, SandboxBackend, SandboxSpec
 from agentic_gym.sandbox.bubblewrap import BubblewrapBackend
@@ -153,6 +153,55 @@ def test_a_lost_test_runner_is_an_infrastructure_error_and_replaced(sandbox: San
     assert sandbox.run_pytest([]).exit_code == 0
 
 
+def test_a_test_run_does_not_outlive_a_lost_runner(sandbox: Sandbox) -> None:
+    seconds = f"44{os.getpid() % 10000:04d}"
+    test = f"import subprocess\ndef test_a(): subprocess.run(['sleep', '{seconds}'])\n"
+    sandbox.write_file("test_a.py", test.encode())
+    caught: list[SandboxError] = []
+
+    def run() -> None:
+        try:
+            sandbox.run_pytest(["test_a.py"], timeout_s=60)
+        except SandboxError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    _until(lambda: f"sleep {seconds}" in _commands())
+    (runner,) = [
+        pid
+        for pid in _children(_supervisors())
+        if Path(f"/proc/{pid}/cmdline").read_bytes().endswith(b"boot.py\0runner\0")
+    ]
+    os.kill(runner, signal.SIGKILL)
+    thread.join(20)
+    assert len(caught) == 1
+    _until(lambda: f"sleep {seconds}" not in _commands())
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "unsafe"])
+def test_a_start_that_fails_leaves_nothing(
+    kind: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def left() -> list[object]:
+        groups = Path("/sys/fs/cgroup").glob("**/agentic-gym/*/")
+        return [
+            len(os.listdir("/proc/self/fd")),
+            sorted(groups),
+            sorted(records.folder().iterdir()),
+        ]
+
+    make: SandboxBackend = BubblewrapBackend(packages=["no-such-package"])
+    if kind == "unsafe":
+        make = UnsafeBackend(allow_unsafe=True)
+        monkeypatch.setattr(sys, "executable", "/no/such/python")
+    before = left()
+    for _ in range(3):
+        with pytest.raises(SandboxUnavailable):
+            make.start(SandboxSpec())
+    assert left() == before
+
+
 def test_a_fork_cannot_use_or_close_its_parents_sandbox(sandbox: Sandbox) -> None:
     pid = os.fork()
     if pid == 0:
@@ -217,7 +266,7 @@ def test_pool_lends_clean_sandboxes(backend: SandboxBackend) -> None:
             pool.acquire({"../x": b""})
         with pool.lease() as third:  # what could not be lent is not lost
             assert third is first
-        with pytest.raises(ValueError, match="not lent"):
+        with pytest.raises(ConfigError, match="not lent"):
             pool.release(first)
 
 

@@ -112,6 +112,49 @@ def test_results_seen_twice_are_told_and_the_first_counts() -> None:
 
 
 @pytest.mark.parametrize(
+    "record",
+    [
+        [],
+        {},
+        7,
+        ["test"],
+        ["test", 1, "passed"],
+        ["test", "t::b", {}],
+        ["test", "t::b", "won"],
+        ["test", ["t::b"], "passed"],
+        ["collect", "t.py", None],
+        ["end", "0"],
+        ["other", "t::b", "passed"],
+    ],
+    ids=repr,
+)
+def test_records_of_another_form_end_the_report_even_with_the_key(record: object) -> None:
+    results = Results(KEY)
+    results.add(_sent(["test", "t::a", "passed"], record, ["test", "t::c", "passed"], ["end", 0]))  # type: ignore[arg-type]
+    results.close(0)
+    assert results.outcomes == {"t::a": "passed"}
+    assert results.exit_code is None
+
+
+@pytest.mark.parametrize("text", [b"{", b"[" * 100_000, b"\xff"])
+def test_records_that_are_no_json_end_the_report(text: bytes) -> None:
+    results = Results(KEY)
+    results.add(KEY + len(text).to_bytes(4, "big") + text)
+    results.close(0)
+    assert results.exit_code is None
+
+
+def test_a_report_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentic_gym.sandbox.inside.results._MAX_BYTES", 1000)
+    results = Results(KEY)
+    for _ in range(100):
+        results.add(KEY + b"\xff\xff\xff\xff" + b"x" * 80)
+    results.close(0)
+    assert len(results._buffer) <= 1000
+    assert results.exit_code is None
+
+
+@pytest.mark.parametrize(
     "forged", [b"x" * 200, _sent(["test", "t::b", "passed"], key=b"z" * 16), KEY]
 )
 def test_what_has_no_key_ends_the_report(forged: bytes) -> None:

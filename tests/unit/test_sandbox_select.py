@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from agentic_gym.errors import ConfigError, SandboxError, SandboxUnavailable
 from agentic_gym.sandbox import bubblewrap, cgroups, records, select
-from agentic_gym.sandbox.base import Sandbox
+from agentic_gym.sandbox.base import Sandbox, SandboxSpec
 from agentic_gym.sandbox.client import ClientSandbox
 from agentic_gym.sandbox.pool import SandboxPool
 from agentic_gym.sandbox.select import select_backend
@@ -47,12 +48,33 @@ def test_what_bwrap_says_is_explained(message: str, remedy: str) -> None:
     assert remedy in bubblewrap._explained(message)
 
 
+class Leaky:
+    """A backend that works and keeps little in."""
+
+    name = "leaky"
+
+    def __init__(self, **found: str) -> None:
+        self.found = found
+
+    def probe(self) -> Mapping[str, str]:
+        return self.found
+
+    def start(self, spec: SandboxSpec) -> Sandbox:
+        raise SandboxError("not needed")
+
+
+def test_what_does_not_isolate_is_not_chosen() -> None:
+    select.refuse_open_doors(Leaky(files="own", network="none", memory="limited per process"))
+    with pytest.raises(SandboxUnavailable, match=r"leaky runs here, .* not isolate files, network"):
+        select.refuse_open_doors(Leaky(files="no", network="no", memory="limited as a whole"))
+
+
 def test_the_client_is_a_sandbox() -> None:
     assert issubclass(ClientSandbox, Sandbox)
 
 
 def test_a_pool_of_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="size must be at least 1"):
+    with pytest.raises(ConfigError, match="size must be at least 1"):
         SandboxPool(UnsafeBackend(allow_unsafe=True), size=0)
 
 

@@ -104,6 +104,7 @@ class Namespaces:
         if pid:
             return pid
         try:
+            kernel.die_with_parent()  # a test run must not outlive a runner that is lost
             kernel.unmount(_BASE)
             flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
             kernel.mount("proc", "/proc", "proc", flags)

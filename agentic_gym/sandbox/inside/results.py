@@ -16,6 +16,7 @@ from typing import Any
 _SIZE = struct.Struct("!I")
 _KEY_BYTES = 16
 _MESSAGE_BYTES = 4000
+_MAX_BYTES = 64 * 2**20  # of one report: some hundred thousand tests
 
 
 class Reporter:
@@ -93,6 +94,7 @@ class Results:
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._buffer = bytearray()
+        self._room = _MAX_BYTES
         self.outcomes: dict[str, str] = {}
         self.duplicates: list[str] = []
         self.collection_errors: dict[str, str] = {}
@@ -103,6 +105,10 @@ class Results:
         """Takes the next bytes."""
         if self.tampered:
             return
+        self._room -= len(data)
+        if self._room < 0:
+            self.tampered = True
+            return
         self._buffer += data
         prefix = _KEY_BYTES + _SIZE.size
         while len(self._buffer) >= prefix:
@@ -112,7 +118,11 @@ class Results:
             end = prefix + _SIZE.unpack_from(self._buffer, _KEY_BYTES)[0]
             if len(self._buffer) < end:
                 return
-            self._take(json.loads(self._buffer[prefix:end]))
+            try:
+                self._take(json.loads(self._buffer[prefix:end]))
+            except (ValueError, RecursionError):  # who knows the key need not keep the form
+                self.tampered = True
+                return
             del self._buffer[:end]
 
     def close(self, process_exit: int | None) -> None:
@@ -120,12 +130,16 @@ class Results:
         if self.tampered or self._buffer or self.exit_code != process_exit:
             self.exit_code = None
 
-    def _take(self, record: list[Any]) -> None:
-        if record[0] == "end":
-            self.exit_code = record[1]
-        elif record[0] == "collect":
-            self.collection_errors[record[1]] = record[2]
-        elif record[1] in self.outcomes:
-            self.duplicates.append(record[1])
-        else:
-            self.outcomes[record[1]] = record[2]
+    def _take(self, record: Any) -> None:
+        match record:
+            case ["end", int(code)]:
+                self.exit_code = code
+            case ["collect", str(path), str(text)]:
+                self.collection_errors[path] = text
+            case ["test", str(node_id), str(status)] if status in _RANK:
+                if node_id in self.outcomes:
+                    self.duplicates.append(node_id)
+                else:
+                    self.outcomes[node_id] = status
+            case _:
+                raise ValueError("no record of ours")
