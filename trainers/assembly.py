@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,7 @@ from agentic_gym.trainers.selection import UniformTasks
 from agentic_gym.trainers.source import TrajectorySource
 from agentic_gym.trainers.tokenizer import train_tokenizer
 from agentic_gym.trainers.warm_start import WarmStartStep, warm_start
-from agentic_gym.types import SamplingParams
+from agentic_gym.types import Outcome, SamplingParams, Trajectory
 
 if TYPE_CHECKING:
     import gymnasium
@@ -133,16 +134,21 @@ class Assembly:
     # ---- policy ------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Loads the newest policy of the run, or makes and warm-starts it; starts the engine."""
-        start = self._config.output_dir / START_FOLDER
-        trained = self._config.output_dir / CHECKPOINT_FOLDER
-        folder = checkpoints.newest(trained) or checkpoints.newest(start) or self._make_start(start)
-        self._model, self._tokenizer = load_policy(folder)
+        """Loads the policy that training starts from, or makes it; serves the newest of the run.
+
+        They differ in a run that is taken up again. The trainer needs the first of them: LoRA's update is
+        added to it, and the KL term holds on to it. A checkpoint then brings the trained weights.
+        """
+        parent = self._config.output_dir / START_FOLDER
+        start = checkpoints.newest(parent) or self._make_start(parent)
+        self._model, self._tokenizer = load_policy(start)
+        newest = checkpoints.newest(self._config.output_dir / CHECKPOINT_FOLDER)
+        served = self._model if newest is None else load_policy(newest)[0]
         self._codec = ChatCodec(
             self._tokenizer, show_tools=self._config.rollout.show_tools, thinking=None
         )
         self._engine = TransformersEngine(
-            self._model,
+            served,
             max_batch=self._config.rollout.concurrency,
             max_context=self._config.rollout.max_tokens_per_episode,
             threads=self._config.rollout.engine_threads or None,
@@ -219,7 +225,10 @@ class Assembly:
         if newest is not None and checkpoints.version_of(newest) >= config.ppo.updates:
             return
         publisher = WeightPublisher(self.engine, temperature=config.rollout.temperature)
-        with self.policy_rollout(config.env.train_options, greedy=False) as rollout:
+        with (
+            self.policy_rollout(config.env.train_options, greedy=False) as rollout,
+            _episode_bar(self._console, config.ppo.episodes_per_update) as arrived,
+        ):
             source = Runtime(
                 rollout=rollout,
                 schedule=Sync(config.ppo.episodes_per_update, config.ppo.group_size),
@@ -227,6 +236,7 @@ class Assembly:
                 store=self._store,
                 publisher=publisher,
                 seed=config.seed,
+                on_trajectory=arrived,
             )
             trainer = self.make_trainer(source, folder)
             trainer.train(resume_from_checkpoint=newest)
@@ -285,6 +295,24 @@ class Assembly:
         if self._engine is not None:
             asyncio.run(self._engine.close())
             self._engine = None
+
+
+@contextmanager
+def _episode_bar(console: Console, total: int) -> Iterator[Callable[[Trajectory], None]]:
+    """A bar that fills up with the episodes of a batch, and begins anew with those of the next."""
+    from rich.progress import Progress
+
+    with Progress(console=console, transient=True) as bar:
+        job = bar.add_task("episodes", total=total)
+
+        def arrived(trajectory: Trajectory) -> None:
+            if trajectory.outcome is Outcome.INFRA_ERROR:
+                return  # it is tried again
+            if bar.finished:
+                bar.reset(job)
+            bar.advance(job)
+
+        yield arrived
 
 
 class _Progress(TrainerCallback):  # type: ignore[misc]  # untyped base

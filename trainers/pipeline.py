@@ -76,6 +76,7 @@ class Pipeline:
         self._console = console or Console(stderr=True)
         _claim(config, resume=resume)
         self._store = RunStore(config.output_dir)
+        self._store.put_state("name", config.name)
         self._assembly = Assembly(config, self._store, self._console)
 
     def run(self) -> RunResult:
@@ -201,12 +202,13 @@ def _claim(config: TrainConfig, *, resume: bool) -> None:
                 f"{folder} already holds a run: give another output_dir, or --resume to go on with it"
             )
         stored = read_yaml(TrainConfig, path)
-        if stored != config:
-            changed = [
-                name
-                for name in TrainConfig.model_fields
-                if getattr(stored, name) != getattr(config, name)
-            ]
+        changed = [
+            name
+            for name in TrainConfig.model_fields
+            # The folder may have been moved, or be written another way.
+            if name != "output_dir" and getattr(stored, name) != getattr(config, name)
+        ]
+        if changed:
             raise ConfigError(
                 f"{folder} holds a run of another configuration (different: {', '.join(changed)}): "
                 "resume it with its own config.yaml, or give another output_dir"
@@ -246,9 +248,9 @@ def take_switches(argv: Sequence[str]) -> tuple[Switches, list[str]]:
     for word in words:
         if word in found:
             found[word] = True
-        elif word == "--config":
-            config = next(words, None)
-            if config is None:
+        elif word == "--config" or word.startswith("--config="):
+            config = word.partition("=")[2] or next(words, "")
+            if not config or config.startswith("--"):
                 raise ConfigError("--config needs a file: --config run.yaml")
         else:
             rest.append(word)

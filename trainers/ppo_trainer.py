@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, TrainerCallback, TrainerState
 from transformers.trainer_utils import TrainOutput
 
-from agentic_gym.errors import TrainingError
+from agentic_gym.errors import CheckpointError, TrainingError
 from agentic_gym.trainers import checkpoints
 from agentic_gym.trainers._compat import HookedTrainer
 from agentic_gym.trainers.advantages import token_rewards
@@ -126,6 +126,11 @@ class AgenticPPOTrainer(HookedTrainer):
         first = 0 if folder is None else checkpoints.version_of(folder)
         self._start = Start(first, self.policy)
         if folder is not None:
+            if not (folder / _SOURCE_FILE).is_file():
+                raise CheckpointError(
+                    f"{folder} has no {_SOURCE_FILE}: it is no checkpoint of this trainer. "
+                    "To start from its policy, give the folder as the model instead."
+                )
             state = json.loads((folder / _SOURCE_FILE).read_text())
             self._start = Start(first, self.policy, folder, state)
             if first >= self.args.max_steps:

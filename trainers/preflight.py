@@ -23,7 +23,7 @@ from agentic_gym.evaluation import make_launches
 from agentic_gym.store import RunStore
 from agentic_gym.trainers.assembly import Assembly
 from agentic_gym.trainers.publisher import WeightPublisher
-from agentic_gym.trainers.run_config import TrainConfig
+from agentic_gym.trainers.run_config import TrainConfig, import_object
 from agentic_gym.trainers.source import RecordedSource
 from agentic_gym.types import Outcome, TokenStream, Trajectory, Turn
 
@@ -70,7 +70,8 @@ def _small(config: TrainConfig, folder: Path) -> TrainConfig:
         output_dir=folder,
         demonstrations=few,
         warm_start=_with(config.warm_start, epochs=1.0),
-        ppo=_with(config.ppo, updates=1, report_to=[]),
+        # No warm-up of the value head: it would spare the policy's backward pass, the largest of all.
+        ppo=_with(config.ppo, updates=1, report_to=[], value_warmup_updates=0),
     )
 
 
@@ -85,12 +86,17 @@ def _try(console: Console, what: str, attempt: Callable[[], object]) -> None:
 
 
 def _check_tasks(assembly: Assembly, config: TrainConfig, console: Console) -> None:
-    """Every split has tasks; says where what is evaluated is trained too."""
+    """Every split has tasks and every baseline exists; says where what is evaluated is trained too."""
     train = set(assembly.train_tasks())
     if not train:
         raise ConfigError("the training environment has no task")
+    for path in config.baselines.values():
+        import_object(path)
     for name in config.evaluations:
-        shared = train & set(assembly.eval_tasks(name))
+        tasks = assembly.eval_tasks(name)
+        if not tasks:
+            raise ConfigError(f"evaluation {name!r} has no task: check evaluations.{name}.options")
+        shared = train & set(tasks)
         if shared:
             console.print(
                 f"  note  evaluation {name!r} has {len(shared)} tasks that train too: it says how well "
@@ -118,7 +124,10 @@ def _learn(assembly: Assembly, config: TrainConfig) -> None:
 
 
 def _longest(length: int, reward: float) -> Trajectory:
-    """A trajectory of ``length`` tokens, half of them sampled."""
+    """A trajectory of ``length`` tokens, half of them sampled.
+
+    With another reward it has other tokens, or the gradients of the two would cancel.
+    """
     half = length // 2
     sampled = np.arange(length) >= half
     return Trajectory(
@@ -129,7 +138,7 @@ def _longest(length: int, reward: float) -> Trajectory:
         prompt="",
         turns=(Turn("", "", reward),),
         tokens=TokenStream(
-            ids=np.zeros(length, np.int32),
+            ids=np.full(length, int(reward), np.int32),
             sampled=sampled,
             logprobs=np.where(sampled, np.float32(-1.0), np.float32(0.0)),
             versions=np.where(sampled, 0, -1).astype(np.int32),

@@ -25,12 +25,15 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe
 def write_report(run_folder: str | os.PathLike[str]) -> Path:
     """Writes ``report.html`` into a run's folder, in place of an earlier one. Returns its path.
 
+    The run is called as its store says (state ``name``), or else as its folder.
+
     Raises:
         StoreError: there is no readable store in the folder.
     """
     folder = Path(run_folder)
     with RunStore(folder, readonly=True) as store:
         facts = gather(store)
+        name = str(store.get_state("name", folder.resolve().name))
     path = folder / CONFIG_NAME
     try:
         config = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
@@ -38,7 +41,7 @@ def write_report(run_folder: str | os.PathLike[str]) -> Path:
         raise StoreError(f"{path} cannot be read: {error}") from error
     target = folder / FILE_NAME
     partial = target.with_name(f"{FILE_NAME}.{os.getpid()}.partial")
-    partial.write_text(render(facts, name=folder.resolve().name, config=config), encoding="utf-8")
+    partial.write_text(render(facts, name=name, config=config), encoding="utf-8")
     partial.replace(target)
     return target
 

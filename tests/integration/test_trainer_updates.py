@@ -358,6 +358,9 @@ def test_foreign_checkpoints_are_refused(tmp_path: Path) -> None:
         make(tmp_path / "x", batches(2), peft_config=LORA["lora"]).train(tmp_path / "full")
     with pytest.raises(CheckpointError, match="is no checkpoint"):
         make(tmp_path / "x", batches(2)).train(tmp_path / "nowhere")
+    make_model().save_pretrained(tmp_path / "checkpoint-0")
+    with pytest.raises(CheckpointError, match="has no source.json"):
+        make(tmp_path / "x", batches(2)).train(tmp_path / "checkpoint-0")
 
 
 def test_models_with_sliding_windows_need_the_sorted_layout(tmp_path: Path) -> None:

@@ -260,3 +260,11 @@ def test_printable_keeps_ordinary_text() -> None:
     ordinary = "tab\tline\nreturn\r é 🙂"
     assert printable(ordinary) == ordinary
     assert printable("\x7f\x85") == "␡\ufffd"
+
+
+def test_a_run_is_called_as_its_store_says_or_else_as_its_folder(tmp_path: Path) -> None:
+    for name, wanted in ((None, "folder"), ("my run", "my run")):
+        with RunStore(tmp_path / "folder") as store:
+            if name is not None:
+                store.put_state("name", name)
+        assert f"<h1>{wanted}</h1>" in write_report(tmp_path / "folder").read_text()
