@@ -74,6 +74,7 @@ class Runtime:
         self._prompts: list[list[int]] = []
         self._event: base.Event | None = None
         self._batch: Batch | None = None
+        self._broken = 0  # episodes since the last update that ended as infra_error
 
     # ---- what the trainer calls ----------------------------------------------------------------
 
@@ -118,18 +119,22 @@ class Runtime:
         """Marks the batch as trained and publishes; new episodes start with the next batch."""
         self._store.mark_trained(update.version, update.checkpoint)
         self._version = update.version
-        metrics = dict(update.metrics)
+        # Before publishing, which may fail: what was measured is worth most then.
+        self._store.log_metrics(update.version, {**update.metrics, "infra_errors": self._broken})
+        self._broken = 0
+        gap: float | None = None
         if self._replay:
             self._replay.popleft()
             if not self._replay:
-                metrics["publish_gap"] = self._start_rolling(update.policy)
+                gap = self._start_rolling(update.policy)
         else:
             actions = self._schedule.handle(base.Trained(update.version))
             self._execute(actions)
             if base.Publish() in actions:
-                metrics["publish_gap"] = self._publish(update.policy)
+                gap = self._publish(update.policy)
                 self._event = base.Published(update.version)
-        self._store.log_metrics(update.version, metrics)
+        if gap is not None:
+            self._store.log_metrics(update.version, {"publish_gap": gap})
 
     def state_dict(self) -> dict[str, Any]:
         """State of schedule and task selector."""
@@ -180,6 +185,7 @@ class Runtime:
         if name not in self._records:
             return  # dropped while it ran
         if trajectory.outcome is Outcome.INFRA_ERROR:
+            self._broken += 1
             self._handle(base.Failed(name, trajectory.error or "unknown"))
         else:
             del self._records[name]

@@ -142,6 +142,8 @@ def describe(experience: Experience) -> dict[str, float]:
         "probability_mismatch": float(gap.mean()) if len(gap) else 0.0,
     }
     for outcome in Outcome:
+        if outcome is Outcome.INFRA_ERROR:
+            continue  # never in a batch; whoever plays the episodes counts them
         share = np.mean([t.outcome is outcome for t in experience.trajectories])
         facts[f"outcome_{outcome.value}"] = float(share)
     for versions_old, count in zip(

@@ -31,7 +31,7 @@ CURVES: dict[str, dict[str, str]] = {
     "Explained variance of the value head": {"explained_variance": ""},
     "Gradient norm": {"grad_norm": ""},
     "Engine against trainer, mean |Δp|": {"probability_mismatch": ""},
-    "Infrastructure errors, of the batch": {"outcome_infra_error": ""},
+    "Infrastructure errors while a batch was played, episodes": {"infra_errors": ""},
     "Warm start, loss": {"warm_start/loss": ""},
     "Warm start, accuracy": {"warm_start/accuracy": ""},
 }
