@@ -31,19 +31,21 @@ class EnvThread:
 
     Args:
         factory: makes it, in that thread, at the first call.
-        gate: bounds how many environments compute at once; shared by many. None: no bound.
         limit_s: seconds after which a call is given up.
+
+    Attributes:
+        gate: bounds how many environments compute at once; shared by many. None: no bound.
+        healthy: the last call has come back well; otherwise the environment is lost.
     """
 
     def __init__(
         self,
         factory: EnvFactory,
         *,
-        gate: asyncio.Semaphore | None = None,
         limit_s: float | None = None,
     ) -> None:
         self._factory = factory
-        self._gate = gate
+        self.gate: asyncio.Semaphore | None = None
         self._limit_s = limit_s
         self._env: gymnasium.Env[Any, Any] | None = None
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -88,7 +90,7 @@ class EnvThread:
         healthy, self.healthy = self.healthy, False  # until it has come back well
         if not healthy:
             raise InfraError("this environment was given up after an error")
-        async with self._gate or contextlib.nullcontext():
+        async with self.gate or contextlib.nullcontext():
             loop = asyncio.get_running_loop()
             future: asyncio.Future[_T] = loop.create_future()
 
@@ -98,7 +100,7 @@ class EnvThread:
                         self._env = self._factory()
                     result, error = function(self._env), None
                 except BaseException as raised:
-                    result, error = None, raised
+                    result, error = None, _carried(raised)
                 with contextlib.suppress(RuntimeError):  # the loop may be closed by now
                     loop.call_soon_threadsafe(_resolve, future, result, error)
 
@@ -121,6 +123,18 @@ class EnvThread:
         if self._env is not None:
             with contextlib.suppress(Exception):  # it is being thrown away
                 self._env.close()
+
+
+def _carried(raised: BaseException) -> BaseException:
+    """An error that a coroutine can raise, and that ends nothing but its episode.
+
+    A future takes no StopIteration, and what is no Exception (``sys.exit()`` in a tool) would end the loop.
+    """
+    if isinstance(raised, Exception) and not isinstance(raised, StopIteration):
+        return raised
+    error = InfraError(f"the environment raised {raised!r}")
+    error.__cause__ = raised
+    return error
 
 
 def _resolve(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:

@@ -103,6 +103,9 @@ async def _play(
         reason = "tokens"
         remaining = None if limit_s is None else limit_s - record.elapsed_s
         try:
+            # Asked first: an agent that never waits is not interrupted by any timeout.
+            if remaining is not None and remaining <= 0:
+                raise TimeoutError
             async with asyncio.timeout(remaining):
                 action = await agent.act()
         except TimeoutError:
@@ -181,6 +184,7 @@ class Rollout:
         """
         source = iter(launches)
         running: set[asyncio.Task[Trajectory]] = set()
+        done: set[asyncio.Task[Trajectory]] = set()
         try:
             while True:
                 while len(running) < self._concurrency:
@@ -191,12 +195,12 @@ class Rollout:
                 if not running:
                     return
                 done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    yield task.result()
+                while done:
+                    yield done.pop().result()
         finally:
             for task in running:
                 task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+            await asyncio.gather(*running, *done, return_exceptions=True)
 
     def collect(
         self,
@@ -241,6 +245,7 @@ class Rollout:
 
     async def _episode(self, launch: Launch) -> Trajectory:
         env = self._idle.pop() if self._idle else self._new_env()
+        env.gate = self._current_gate()  # an idle one may come from an earlier loop
         try:
             return await run_episode(
                 env,
@@ -256,7 +261,7 @@ class Rollout:
                 env.close()
 
     def _new_env(self) -> EnvThread:
-        return EnvThread(self._env_factory, gate=self._current_gate(), limit_s=self._call_limit_s)
+        return EnvThread(self._env_factory, limit_s=self._call_limit_s)
 
     def _current_gate(self) -> asyncio.Semaphore:
         loop = asyncio.get_running_loop()

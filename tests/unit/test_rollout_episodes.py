@@ -1,4 +1,5 @@
 import asyncio
+import itertools
 import sqlite3
 import threading
 import time
@@ -121,6 +122,17 @@ def test_a_spent_wall_clock_truncates() -> None:
     assert trajectory.outcome is Outcome.TRUNCATED
     assert trajectory.error is None
     assert trajectory.turns == ()
+
+
+def test_a_spent_wall_clock_truncates_an_agent_that_never_waits() -> None:
+    ticks = itertools.count()
+    with Rollout(
+        EchoEnv, scripted(ECHO), episode_limit_s=50.0, clock=lambda: float(next(ticks))
+    ) as rollout:
+        [trajectory] = rollout.collect(launches(1), progress=False)
+    assert trajectory.outcome is Outcome.TRUNCATED
+    assert trajectory.turns
+    assert trajectory.turns[-1].info["truncation_reason"] == "time"
 
 
 def test_a_dead_environment_is_an_infra_error_and_is_replaced() -> None:
