@@ -111,9 +111,11 @@ class ScriptedEngine:
         async with self._free:
             if mode == "wait":
                 self._waiting_publishes += 1
-                await self._free.wait_for(lambda: not self._aborted)
-                self._waiting_publishes -= 1
-                self._free.notify_all()
+                try:
+                    await self._free.wait_for(lambda: not self._aborted)
+                finally:
+                    self._waiting_publishes -= 1
+                    self._free.notify_all()
             self._version = version
 
     async def close(self) -> None:

@@ -229,6 +229,9 @@ class TransformersEngine:
             self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
             self._thread.start()
         self._commands.put(command)
+        # It may have died meanwhile, after its last look.
+        if self._death is not None and reject is not None:
+            reject(self._gone())
 
     def _gone(self) -> EngineError:
         error = EngineError(
@@ -250,13 +253,13 @@ class TransformersEngine:
         self._closed = True
         for request in self._batcher.remove_all():
             request.finish(self._gone() if self._death else request.completion("abort"))
-        for _, _, settle in self._publishes:
-            settle(self._gone())
         while not self._commands.empty():  # told between the last look and _closed
             with contextlib.suppress(_Stopped):
                 self._commands.get()()
         for request in self._batcher.remove_all():
             request.finish(self._gone())
+        for _, _, settle in self._publishes:
+            settle(self._gone())
 
     def _loop(self) -> None:
         while True:

@@ -70,3 +70,22 @@ def test_scripted_failures_aborts_and_the_end() -> None:
             await engine.generate([0], params(), request_id="late")
 
     asyncio.run(main())
+
+
+def test_a_cancelled_publish_holds_nobody_back() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine([[1] * 30])
+        running = asyncio.create_task(engine.generate([0], params(30), request_id="a"))
+        for _ in range(4):
+            await asyncio.sleep(0)
+        publish = asyncio.create_task(engine.publish({}, 1, mode="wait"))
+        for _ in range(4):
+            await asyncio.sleep(0)
+        publish.cancel()
+        await asyncio.gather(publish, return_exceptions=True)
+        async with asyncio.timeout(5):
+            await engine.generate([0], params(1), request_id="b")
+        await running
+        assert engine.version == 0
+
+    asyncio.run(main())
