@@ -225,8 +225,8 @@ class ChatServer(Protocol):
 
     async def complete(
         self, messages: list[Mapping[str, Any]], tools: list[Mapping[str, Any]], *, seed: int
-    ) -> tuple[Mapping[str, Any], FinishReason, int]:
-        """The assistant's message, why it ended, and how many tokens it has."""
+    ) -> tuple[Mapping[str, Any], FinishReason, int] | None:
+        """The assistant's message, why it ended, and how many tokens it has; None if no token more fits."""
         ...
 
 
@@ -256,7 +256,7 @@ class ChatAgent:
         self._tools = list(info.get("tools") or ())
 
     async def act(self) -> AgentAction | None:
-        """Asks the server.
+        """Asks the server; None also if the conversation no longer fits the model.
 
         Raises:
             EngineError: it does not answer.
@@ -265,23 +265,32 @@ class ChatAgent:
         if self._limit is not None and self._spent >= self._limit:
             return None
         began = time.perf_counter()
-        message, reason, count = await self._server.complete(
-            self._messages, self._tools, seed=self._seed
-        )
+        answer = await self._server.complete(self._messages, self._tools, seed=self._seed)
+        if answer is None:
+            return None
+        message, reason, count = answer
         self._spent += count
         self._messages.append(message)
         self._calls = list(message.get("tool_calls") or ())
         return AgentAction(_action_text(message), reason, time.perf_counter() - began, count)
 
     def observe(self, observation: str, info: Mapping[str, Any]) -> None:
-        """Appends the environment's messages; answers to calls get the ids that the server gave them."""
+        """Appends the environment's messages; answers to calls get the ids that the server gave them.
+
+        A call that the model wrote as text has no id there, and servers refuse a tool's answer to no call:
+        it is told as a user's message.
+        """
         answers = list(info.get("messages") or [{"role": "user", "content": observation}])
         ids = iter([call.get("id") for call in self._calls])
         for answer in answers:
-            call_id = next(ids, None) if answer.get("role") == "tool" else None
-            self._messages.append(
-                answer if call_id is None else {**answer, "tool_call_id": call_id}
-            )
+            if answer.get("role") == "tool":
+                call_id = next(ids, None)
+                answer = (
+                    {"role": "user", "content": answer["content"]}
+                    if call_id is None
+                    else {**answer, "tool_call_id": call_id}
+                )
+            self._messages.append(answer)
 
     def stream(self) -> None:
         """The server does not say what was sampled."""

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import random
+import re
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -18,6 +19,10 @@ from agentic_gym.errors import ConfigError, EngineError, MissingDependency
 from agentic_gym.types import FinishReason
 
 _RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+_CONTEXT = re.compile(
+    r"context[ _](length|size|window)|maximum (model|allowed) length", re.IGNORECASE
+)
+"""What servers say of a conversation that is too long; the protocol has no code for it."""
 
 
 class OpenAIChat:
@@ -71,11 +76,12 @@ class OpenAIChat:
 
     async def complete(
         self, messages: list[Mapping[str, Any]], tools: list[Mapping[str, Any]], *, seed: int
-    ) -> tuple[Mapping[str, Any], FinishReason, int]:
+    ) -> tuple[Mapping[str, Any], FinishReason, int] | None:
         """One completion.
 
         Returns:
-            the assistant's message, why it ended, and the tokens that the server counted.
+            the assistant's message, why it ended, and the tokens that the server counted; None if the
+            conversation has grown longer than the model's context.
 
         Raises:
             ConfigError: the server refuses the request (4xx): model name, key or fields are wrong.
@@ -93,6 +99,8 @@ class OpenAIChat:
                 if response.is_success:
                     return _read(response.text)
                 problem = f"status {response.status_code}: {response.text[:300]}"
+                if _too_long(response.status_code, response.text) and _has_begun(messages):
+                    return None
                 if response.status_code not in _RETRIED:
                     raise ConfigError(f"{response.url} refused the request with {problem}")
             if attempt < self._retries:
@@ -115,6 +123,15 @@ class OpenAIChat:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+def _too_long(status: int, text: str) -> bool:
+    return status in {400, 413} and _CONTEXT.search(text) is not None
+
+
+def _has_begun(messages: list[Mapping[str, Any]]) -> bool:
+    """Whether the model has spoken: a first prompt that does not fit is a mistake of the user's."""
+    return any(message.get("role") == "assistant" for message in messages)
 
 
 def _read(text: str) -> tuple[Mapping[str, Any], FinishReason, int]:

@@ -83,3 +83,57 @@ def test_what_may_pass_is_tried_again_and_what_will_not_is_refused() -> None:
         asyncio.run(complete(server((404, {"error": "no such model"}))[0]))
     with pytest.raises(EngineError, match="no chat completion"):
         asyncio.run(complete(server((200, {"choices": []}))[0]))
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, "This model's maximum context length is 4096 tokens. However, you requested 5000"),
+        (400, {"code": "context_length_exceeded"}),
+        (400, "the request exceeds the available context size"),
+        (413, "The input is longer than the maximum allowed length"),
+    ],
+)
+def test_a_conversation_over_the_context_ends_its_episode_alone(status: int, words: Any) -> None:
+    transport, _ = server(
+        answer({"role": "assistant", "content": "Hm."}), (status, {"error": words})
+    )
+
+    async def main() -> None:
+        async with connect(transport) as chat:
+            agent = ChatAgent(chat)
+            await agent.begin("t", 0, "fix it", {})
+            assert await agent.act() is not None
+            agent.observe("x" * 9999, {})
+            assert await agent.act() is None
+
+    asyncio.run(main())
+
+
+def test_a_first_prompt_over_the_context_and_other_refusals_stop_the_evaluation() -> None:
+    async def act(status: int, error: str) -> None:
+        async with connect(server((status, {"error": error}))[0]) as chat:
+            agent = ChatAgent(chat)
+            await agent.begin("t", 0, "fix it", {})
+            await agent.act()
+
+    for status, error in ((400, "maximum context length is 10"), (400, "unknown field 'seed'")):
+        with pytest.raises(ConfigError, match=error):
+            asyncio.run(act(status, error))
+
+
+def test_the_answer_to_a_call_that_the_server_does_not_know_is_a_users() -> None:
+    text = '<tool_call>\n{"name": "view", "arguments": {}}\n</tool_call>'
+    transport, asked = server(answer({"role": "assistant", "content": text}))
+
+    async def main() -> None:
+        async with connect(transport) as chat:
+            agent = ChatAgent(chat)
+            await agent.begin("t", 0, "fix it", {})
+            await agent.act()
+            observed = {"role": "tool", "tool_call_id": "0", "name": "view", "content": "x = 1"}
+            agent.observe("x = 1", {"messages": [observed]})
+            await agent.act()
+
+    asyncio.run(main())
+    assert asked[1]["messages"][-1] == {"role": "user", "content": "x = 1"}
