@@ -224,8 +224,8 @@ def evaluate(
     Args:
         env: an environment's id, or a function that makes one.
         agent: a policy: a function ``observation -> action`` (or ``observation, info -> action``), or an
-            object with ``act`` and perhaps ``reset``. An object is copied, and a class is made anew, for
-            each episode: they run at once.
+            object with ``act`` and perhaps ``reset``. An object (also that of a bound method) is copied,
+            and a class is made anew, for each episode: they run at once.
         agent_factory: instead of ``agent``, makes the agent of an episode (a language model, for
             instance).
         task_ids: which tasks; see :func:`make_launches`.
@@ -264,6 +264,8 @@ def policy_factory(policy: Any) -> AgentFactory:
     """Agents for many episodes at once from one policy; see ``agent`` of :func:`evaluate`."""
     if isinstance(policy, type):
         return lambda launch: PolicyAgent(policy())
+    if inspect.ismethod(policy):  # its object has a state, and is copied with it
+        return lambda launch: PolicyAgent(_with_info(copy.deepcopy(policy)))
     if inspect.isroutine(policy):
         act = _with_info(policy)
         return lambda launch: PolicyAgent(act)

@@ -130,8 +130,10 @@ def cluster_mean(
 ) -> Interval:
     """Mean over all values, with a percentile interval that resamples whole clusters.
 
-    Where every value is the same (all solved, none solved) a bootstrap has no width, which is not
-    certainty: the interval is then Wilson's over clusters for values that are all 0 or all 1.
+    Where all clusters are alike (all solved, none solved) a bootstrap has no width, which is not
+    certainty: the interval is then Wilson's over clusters for values that are all 0 or all 1, and
+    reaches otherwise as far as clusters could, of which a share that Wilson's interval of 0 of n allows is
+    different.
 
     Args:
         clusters: values in [0, 1] by cluster (task); empty clusters are left out.
@@ -150,7 +152,8 @@ def cluster_mean(
         sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
         for drawn in _draws(len(sizes), num_draws, seed)
     ]
-    return _percentile_interval(value, np.concatenate(means), confidence)
+    found = _percentile_interval(value, np.concatenate(means), confidence)
+    return _widened(found, len(sizes), confidence, lowest=0.0)
 
 
 def paired_difference(
@@ -165,7 +168,8 @@ def paired_difference(
 
     Both means are over all samples of the shared tasks, and a drawn task brings both its sides: how
     hard a task is cancels out, as in a paired t-test. Where all values of each side are the same, the
-    interval is Newcombe's (1998, method 10) over tasks, as in :func:`cluster_mean`.
+    interval is Newcombe's (1998, method 10) over tasks; where no task stands out otherwise (both sides
+    alike on each), it is widened as in :func:`cluster_mean`.
 
     Args:
         before: values in [0, 1] by task.
@@ -197,7 +201,8 @@ def paired_difference(
         - sums_b[drawn].sum(axis=1) / sizes_b[drawn].sum(axis=1)
         for drawn in _draws(len(shared), num_draws, seed)
     ]
-    return _percentile_interval(value, np.concatenate(differences), confidence)
+    found = _percentile_interval(value, np.concatenate(differences), confidence)
+    return _widened(found, len(shared), confidence, lowest=-1.0)
 
 
 def _totals(clusters: Mapping[K, Sequence[float]]) -> tuple[Floats, Floats]:
@@ -222,6 +227,15 @@ def _draws(num_clusters: int, num_draws: int, seed: int) -> Iterator[npt.NDArray
 def _percentile_interval(value: float, draws: Floats, confidence: float) -> Interval:
     low, high = np.quantile(draws, [0.5 - confidence / 2, 0.5 + confidence / 2])
     return Interval(value, float(low), float(high))
+
+
+def _widened(interval: Interval, num: int, confidence: float, *, lowest: float) -> Interval:
+    """An interval without width, with that of a share of 0 of ``num`` clusters that are different."""
+    if interval.high - interval.low > 1e-12:
+        return interval
+    reach = wilson_interval(0, num, confidence=confidence).high
+    value = interval.value
+    return Interval(value, max(lowest, value - reach), min(1.0, value + reach))
 
 
 def _check_confidence(confidence: float) -> None:

@@ -44,10 +44,11 @@ def test_intervals_stay_in_range_and_a_swap_mirrors(
     interval = cluster_mean(before, num_draws=200)
     if any(before.values()):
         assert 0 <= interval.low <= interval.value <= interval.high <= 1
+        assert interval.low < interval.high
     else:
         assert math.isnan(interval.value)
     there = paired_difference(before, after, num_draws=200)
     back = paired_difference(after, before, num_draws=200)
     if not math.isnan(there.value):
-        assert -1 <= there.low <= there.high <= 1
+        assert -1 <= there.low < there.high <= 1
         assert math.isclose(there.value, -back.value, abs_tol=1e-12)

@@ -222,6 +222,25 @@ def test_a_function_of_the_observation_is_an_agent(tmp_path: Path) -> None:
     assert summarise(kept) == result
 
 
+def test_a_bound_method_brings_its_object_anew_to_each_episode() -> None:
+    class Once:
+        """Stops at its second turn, so that a shared one would stop others at their first."""
+
+        def __init__(self) -> None:
+            self.turns = 0
+
+        def move(self, observation: str, info: Mapping[str, Any]) -> str:
+            self.turns += 1
+            call = ("stop", {}) if self.turns == 2 else ("echo", {"text": "x"})
+            return format_action([call])
+
+    once = Once()
+    result = evaluate(EchoEnv, once.move, episodes=4, progress=False)
+    assert result.outcomes["solved"] == 4
+    assert result.turns["mean"] == 2
+    assert once.turns == 0
+
+
 def test_a_registered_id_is_an_environment() -> None:
     agentic_gym.register("tests/evaluation-v0", GuessEnv, max_turns=2)
     guess_one = format_action([("guess", {"number": 1})])

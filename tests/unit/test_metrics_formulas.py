@@ -11,6 +11,7 @@ import pytest
 
 from agentic_gym.errors import ConfigError
 from agentic_gym.metrics import (
+    Interval,
     cluster_mean,
     mean_pass_at_k,
     paired_difference,
@@ -129,6 +130,17 @@ def test_all_alike_is_not_certainty() -> None:
     assert 0.4 < gained.low < 0.8
     level = paired_difference(nothing, nothing)
     assert level.low == -level.high < 0
+
+
+def test_tasks_that_are_alike_are_not_certainty_either() -> None:
+    mixed = {i: [float(i % 2)] for i in range(10)}
+    unknown = wilson_interval(0, 10).high  # share of tasks that may be different
+    assert paired_difference(mixed, mixed) == Interval(0.0, -unknown, unknown)
+    halves = cluster_mean({i: [0.0, 1.0] for i in range(10)})
+    assert halves == Interval(0.5, 0.5 - unknown, 0.5 + unknown)
+    alone = cluster_mean({"only": [0.0, 0.0, 0.0, 1.0]})
+    assert (alone.low, alone.value) == (0.0, 0.25)
+    assert alone.high > 0.9
 
 
 def test_the_seed_alone_decides_the_draws() -> None:
