@@ -313,6 +313,9 @@ class _Guard:
         copy = dict(message)
         if copy.get("role") != "assistant":
             copy["content"] = self._inert(copy.get("content") or "")
+            for key in ("name", "tool_call_id"):  # a wrong name is what the agent wrote
+                if key in copy:
+                    copy[key] = self._inert(copy[key])
         return copy
 
     def encode(self, text: str, add_special_tokens: bool = False, **options: Any) -> list[int]:

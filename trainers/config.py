@@ -6,7 +6,7 @@ optimiser steps on one batch of trajectories, after which the weights have a new
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from agentic_gym.errors import ConfigError
@@ -34,7 +34,8 @@ class AgenticPPOConfig(BaseConfig):  # type: ignore[misc]  # untyped base
         bootstrap_truncated: count the value after a truncated episode. Leave it off where an episode
             is graded at its budget: its reward then is final.
         group_scale: divide group advantages by the group's deviation, or not.
-        whiten_advantages: scale the advantages of a batch to mean 0 and deviation 1.
+        whiten_advantages: scale the advantages of a batch to mean 0 and deviation 1 (not "group", whose
+            equal rewards must give exactly 0).
         clip_low: the policy ratio is clipped at 1 minus this.
         clip_high: and at 1 plus this.
         weight_cap: tokens whose π_proximal/π_behaviour is larger do not train.
@@ -136,6 +137,22 @@ class AgenticPPOConfig(BaseConfig):  # type: ignore[misc]  # untyped base
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"{name} is {getattr(self, name)!r}: choose one of {allowed}")
+        self._check_readers()
+
+    def _check_readers(self) -> None:
+        """Refuses what the chosen estimator of advantages would not read."""
+        unread = {
+            "turn_gae": ("group_scale", "reuse_behaviour"),
+            "token_gae": ("group_scale", "reuse_behaviour"),
+            "group": ("gamma", "gae_lambda", "bootstrap_truncated"),
+        }
+        defaults = {f.name: f.default for f in fields(type(self))}
+        for name in unread[self.advantage]:
+            if getattr(self, name) != defaults[name]:
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)!r}, which nothing reads with "
+                    f"advantage={self.advantage!r}: leave it out, or choose another advantage"
+                )
 
     def _check_base(self) -> None:
         if self.fp16:

@@ -165,9 +165,13 @@ def add_lora(model: nn.Module, config: Any, seed: int) -> nn.Module:
 
 
 def disable_dropout(model: nn.Module) -> None:
-    """Switches dropout off everywhere: with it, the ratio of a policy to itself would not be 1."""
+    """Switches dropout off everywhere: with it, the ratio of a policy to itself would not be 1.
+
+    Models keep its rate in a module, or under a name of their own (``attention_dropout``, ``layerdrop`` …).
+    """
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-        elif isinstance(getattr(module, "attention_dropout", None), float):
-            cast(Any, module).attention_dropout = 0.0
+        for name, value in vars(module).items():
+            if "drop" in name and isinstance(value, float):
+                setattr(module, name, 0.0)

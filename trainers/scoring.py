@@ -106,8 +106,8 @@ class Scorer:
     """Runs a model over micro-batches.
 
     Args:
-        model: a causal LM with a value head, wrapped for training or not.
-        output_layer: its output embedding, on which the hook is set.
+        model: a causal LM with a value head, wrapped for training or not; the hook is set on its output
+            embedding.
         temperature: at which tokens were sampled: logits are divided by it.
     """
 
