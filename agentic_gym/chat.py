@@ -25,7 +25,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from agentic_gym.errors import ChatError, MissingDependency
+from agentic_gym.errors import ChatError, CheckpointError, MissingDependency
 from agentic_gym.types import Completion, Message, Messages, TokenStream
 
 _CUT = "\ufdd0"
@@ -75,6 +75,7 @@ class ChatCodec:
         """The codec of a checkpoint folder or a model's name; ``options`` as for the class.
 
         Raises:
+            CheckpointError: there is no tokenizer that can be loaded.
             MissingDependency: ``transformers`` is not installed.
         """
         try:
@@ -83,7 +84,14 @@ class ChatCodec:
             raise MissingDependency(
                 "agentic-gym[train]", "tokenizers of language models"
             ) from error
-        return cls(AutoTokenizer.from_pretrained(os.fspath(path)), **options)
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(os.fspath(path))
+        except (OSError, ValueError) as error:
+            raise CheckpointError(
+                f"{os.fspath(path)!r} has no tokenizer that can be loaded here: {error}. Give a folder "
+                "that save_pretrained wrote."
+            ) from error
+        return cls(tokenizer, **options)
 
     def start(self, messages: Messages, tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
         """Ids of the first prompt, up to where the model begins to write.

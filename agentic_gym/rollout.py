@@ -221,7 +221,18 @@ class Rollout:
         return [found[launch.trajectory_id] for launch in wanted]
 
     def call(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        """Runs a coroutine on the loop that :meth:`collect` uses (to publish weights, for instance)."""
+        """Runs a coroutine on the loop that :meth:`collect` uses (to publish weights, for instance).
+
+        Raises:
+            ConfigError: another loop runs in this thread, as in a notebook.
+        """
+        with contextlib.suppress(RuntimeError):
+            asyncio.get_running_loop()
+            coroutine.close()
+            raise ConfigError(
+                "an event loop is running in this thread (a notebook?), which this call would block: "
+                "write await asyncio.to_thread(…) around it, or iterate over Rollout.run"
+            )
         if self._runner is None:
             self._runner = asyncio.Runner()
         return self._runner.run(coroutine)

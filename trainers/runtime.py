@@ -267,7 +267,9 @@ class Runtime:
     def _publish(self, policy: Policy) -> float:
         if self._publisher is None:
             return 0.0
-        return self._rollout.call(self._publisher.publish(policy, self._version, self._prompts))
+        # Before the first batch nothing better is known to ask than the first token of any vocabulary.
+        prompts = self._prompts or [[0]]
+        return self._rollout.call(self._publisher.publish(policy, self._version, prompts))
 
     def _remember(self, batch: Batch) -> Batch:
         """Keeps what the engine read before its first sampled tokens, to compare it after publishing."""

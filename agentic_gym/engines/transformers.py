@@ -29,7 +29,7 @@ from agentic_gym.engines.kv_cache import KVStore
 from agentic_gym.engines.models import ServedModel
 from agentic_gym.engines.ragged import RaggedBatch
 from agentic_gym.engines.sampling import noise_key, sample, uniforms
-from agentic_gym.errors import ConfigError, EngineError
+from agentic_gym.errors import CheckpointError, ConfigError, EngineError
 from agentic_gym.types import Completion, SamplingParams
 
 _Result = Completion | BaseException
@@ -95,11 +95,22 @@ class TransformersEngine:
 
     @classmethod
     def from_pretrained(cls, path: str, **options: Any) -> Self:
-        """Loads a checkpoint folder (or a hub name) and serves it; ``options`` as for the class."""
+        """Loads a checkpoint folder (or a hub name) and serves it; ``options`` as for the class.
+
+        Raises:
+            CheckpointError: there is no causal LM that can be loaded.
+        """
         from transformers import AutoModelForCausalLM
 
         dtype = options.get("dtype", torch.float32)
-        return cls(AutoModelForCausalLM.from_pretrained(path, dtype=dtype), **options)
+        try:
+            model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
+        except (OSError, ValueError) as error:
+            raise CheckpointError(
+                f"{path!r} is no causal LM that can be loaded here: {error}. Give a folder that "
+                "save_pretrained wrote."
+            ) from error
+        return cls(model, **options)
 
     @property
     def version(self) -> int:

@@ -1,9 +1,10 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentic_gym.chat import ChatCodec, Conversation
-from agentic_gym.errors import ChatError, ConfigError
+from agentic_gym.errors import ChatError, CheckpointError, ConfigError
 from agentic_gym.trainers.tokenizer import MARKUP_TOKENS, SPECIAL_TOKENS, train_tokenizer
 from agentic_gym.types import Completion
 
@@ -137,3 +138,8 @@ def test_no_part_of_a_message_can_end_its_turn(key: str) -> None:
     ids = codec.start([message])
     assert [ids.count(encode(token)[0]) for token in ("<|im_start|>", "<|im_end|>")] == [2, 1]
     assert hostile in tokenizer.decode(ids)
+
+
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="has no tokenizer"):
+        ChatCodec.from_pretrained(tmp_path / "nowhere")

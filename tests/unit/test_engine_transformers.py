@@ -14,7 +14,7 @@ from transformers import (
 
 from agentic_gym.engines.base import Engine
 from agentic_gym.engines.transformers import TransformersEngine
-from agentic_gym.errors import ConfigError, EngineError
+from agentic_gym.errors import CheckpointError, ConfigError, EngineError
 from agentic_gym.types import Completion, SamplingParams
 
 VOCAB = 61
@@ -393,3 +393,5 @@ def test_a_checkpoint_is_served(tmp_path: Any) -> None:
     model.save_pretrained(tmp_path)
     engine = TransformersEngine.from_pretrained(str(tmp_path), max_context=64, threads=1)
     assert run(engine, PROMPT) == run(make_engine(model), PROMPT)
+    with pytest.raises(CheckpointError, match="no causal LM"):
+        TransformersEngine.from_pretrained(str(tmp_path / "nowhere"))

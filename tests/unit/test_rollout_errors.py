@@ -95,3 +95,16 @@ def test_environments_are_reused_on_another_loop() -> None:
     with Rollout(Slow, scripted(ECHO, STOP), concurrency=4, step_threads=1) as rollout:
         for _ in range(2):
             assert asyncio.run(main(rollout)) == [Outcome.SOLVED] * 4
+
+
+def test_a_running_loop_is_named_with_its_remedy() -> None:
+    def play() -> list[Outcome]:
+        with Rollout(EchoEnv, scripted(ECHO, STOP)) as rollout:
+            return [t.outcome for t in rollout.collect(launches(2), progress=False)]
+
+    async def notebook() -> list[Outcome]:
+        with pytest.raises(ConfigError, match=r"asyncio\.to_thread"):
+            play()
+        return await asyncio.to_thread(play)
+
+    assert asyncio.run(notebook()) == [Outcome.SOLVED] * 2

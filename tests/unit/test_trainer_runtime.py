@@ -81,3 +81,26 @@ def test_what_an_update_measured_is_kept_when_publishing_fails(tmp_path: Path) -
         with pytest.raises(EngineMismatch):
             runtime.update_finished(Update(1, NoPolicy(), None, {"entropy": 0.5}))
         assert store.metrics("entropy") == [(1, 0.5)]
+
+
+def test_every_publish_is_compared_also_the_first(tmp_path: Path) -> None:
+    asked: list[Any] = []
+
+    class Recording(WeightPublisher):
+        def __init__(self) -> None:
+            pass
+
+        async def publish(self, policy: Any, version: int, prompts: Any = ()) -> float:
+            asked.append(list(prompts))
+            return 0.0
+
+    with (
+        RunStore(tmp_path) as store,
+        Rollout(EchoEnv, lambda _: PolicyAgent(lambda *_: STOP), concurrency=2) as rollout,
+    ):
+        runtime = make_runtime(rollout, store, publisher=Recording())
+        runtime.begin(Start(0, NoPolicy()))
+        runtime.next_batch()
+        runtime.update_finished(Update(1, NoPolicy()))
+    assert len(asked) == 2
+    assert all(asked)
