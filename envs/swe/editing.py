@@ -91,13 +91,15 @@ def number_lines(content: bytes, start: int | None = None, end: int | None = Non
 def without_numbers(text: str, start: int) -> str:
     """The text without the line numbers that ``view`` shows, if every line carries its own.
 
-    >>> without_numbers("7|def f():\\n8|    pass", 7), without_numbers("7|8", 3)
-    ('def f():\\n    pass', '7|8')
+    >>> without_numbers("7|def f():\\n8|    pass\\n", 7), without_numbers("7|8", 3)
+    ('def f():\\n    pass\\n', '7|8')
     """
-    lines = text.split("\n")
+    body = text.removesuffix("\n")
+    lines = body.split("\n")
     marks = [f"{number}|" for number in range(start, start + len(lines))]
     if all(line.startswith(mark) for line, mark in zip(lines, marks, strict=True)):
-        return "\n".join(line.removeprefix(mark) for line, mark in zip(lines, marks, strict=True))
+        bare = (line.removeprefix(mark) for line, mark in zip(lines, marks, strict=True))
+        return "\n".join(bare) + text[len(body) :]
     return text
 
 

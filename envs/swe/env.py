@@ -25,6 +25,7 @@ from agentic_gym.envs.swe.observations import (
     passed_fraction,
     summarise_tests,
 )
+from agentic_gym.envs.swe.protection import guarded_files, steers_tests
 from agentic_gym.envs.swe.settings import choose_backend, load, refuse_shell, reward_weights
 from agentic_gym.envs.swe.sharing import shared_sandboxes
 from agentic_gym.envs.swe.task import SWETask
@@ -139,7 +140,9 @@ class SWEEnv(ToolEnv):
     @property
     def task(self) -> SWETask:
         """The task of the running episode. Raises ``ResetNeeded`` before the first."""
-        return self._current
+        if self._task is None:
+            raise ResetNeeded("there is no task yet: call reset()")
+        return self._task
 
     @property
     def tool_specs(self) -> dict[str, ToolSpec]:
@@ -326,12 +329,6 @@ class SWEEnv(ToolEnv):
             return self._tasks[index]
         return self._tasks[int(self.np_random.integers(len(self._tasks)))]
 
-    @property
-    def _current(self) -> SWETask:
-        if self._task is None:
-            raise ResetNeeded("there is no task yet: call reset()")
-        return self._task
-
     def _baseline(self, task: SWETask) -> TestReport:
         key = hashlib.sha256(f"{self._test_timeout_s}\0{task.model_dump_json()}".encode()).digest()
         report = _base_reports.get(key)
@@ -339,17 +336,18 @@ class SWEEnv(ToolEnv):
             report = self._workspace.sandbox.run_pytest(
                 task.visible_tests, timeout_s=self._test_timeout_s
             )
-            _base_reports.put(key, report)
+            if report.exit_code is not None or task.error_class == "timeout":  # else by chance
+                _base_reports.put(key, report)
         return report
 
     def _run_visible(self) -> str:
-        task = self._current
+        task = self.task
         report = self._workspace.sandbox.run_pytest(
             task.visible_tests, timeout_s=self._test_timeout_s
         )
         self._note_tests(report)
-        # An agent that weakens the visible tests earns nothing by it.
-        if self._workspace.holds({path: task.base_files[path] for path in task.visible_tests}):
+        # An agent that weakens the visible tests, or what steers them, earns nothing by it.
+        if self._workspace.holds(guarded_files(task), alone=steers_tests):
             self._fraction = passed_fraction(report)
         else:
             self.step_info["tests_changed"] = True
@@ -359,15 +357,15 @@ class SWEEnv(ToolEnv):
         statuses = list(report.outcomes.values())
         self.step_info["tests_passed"] = statuses.count("passed")
         counted = len(statuses) - statuses.count("skipped") + len(report.collection_errors)
-        # A run that reported nothing (it hung, or died) has not passed.
-        self.step_info["tests_total"] = max(counted, 1) + int(report.timed_out)
+        # A run that hung or died has not passed, whatever it reported before.
+        self.step_info["tests_total"] = max(counted, 1) + int(report.exit_code is None)
 
     def _grade(self) -> Grade:
         patch = self._workspace.sandbox.diff()
         grader = self._shared_grader or self._own_grader
         if grader is None:
             grader = self._own_grader = Grader(self._backend)
-        grade = grader.grade(self._current, patch)
+        grade = grader.grade(self.task, patch)
         self.step_info["grade"] = {
             "outcome": grade.outcome.value,
             "reason": grade.reason,

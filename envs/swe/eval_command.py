@@ -13,7 +13,7 @@ from pydantic import Field
 
 from agentic_gym.agent import Agent, LMAgent, PolicyAgent
 from agentic_gym.cli import Command
-from agentic_gym.config import StrictConfig, dump_config, load_config
+from agentic_gym.config import ReadWhen, StrictConfig, dump_config, load_config
 from agentic_gym.envs.swe.baselines import BASELINES, make_baseline
 from agentic_gym.envs.swe.settings import load
 from agentic_gym.envs.swe.task import SWETask
@@ -68,7 +68,7 @@ class EvalConfig(StrictConfig):
     compact: bool = True
     backend: str = "auto"
     allow_unsafe: bool = False
-    sandboxes: Positive = 2
+    sandboxes: Annotated[Positive, ReadWhen("compact", (True,))] = 2
     concurrency: Positive = 16
     temperature: Annotated[float, Field(ge=0)] = 1.0
     max_tokens_per_turn: Positive = 96

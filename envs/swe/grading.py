@@ -17,35 +17,23 @@ import random
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
 from agentic_gym.envs.swe.canaries import Canaries, fresh_name, make_canaries
-from agentic_gym.envs.swe.patches import apply_patch, filter_patch, parse_patch
+from agentic_gym.envs.swe.patches import apply_patch, filter_patch, parse_patch, refuse_clashes
+from agentic_gym.envs.swe.protection import is_test_name, protection
 from agentic_gym.envs.swe.task import SWETask
-from agentic_gym.errors import GraderError, PatchError, SandboxError
+from agentic_gym.errors import ConfigError, GraderError, PatchError, SandboxError
 from agentic_gym.sandbox.base import Sandbox, SandboxBackend, SandboxSpec, TestReport
 from agentic_gym.types import Outcome
 
 MAX_PATCH_BYTES = 5_000_000
 """A larger patch is refused: no repair by hand is, and applying it would cost minutes."""
 
-_PROTECTED_NAMES = frozenset(
-    {
-        *("conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini"),
-        *("setup.cfg", "pyproject.toml", ".coveragerc", "sitecustomize.py", "usercustomize.py"),
-        *("pytest.py", "py.py"),
-    }
-)
-_PROTECTED_FOLDERS = frozenset(
-    {
-        *(".git", "tests", "test", "_pytest", "pytest", "pluggy", "py", "iniconfig"),
-        *("sitecustomize", "usercustomize"),
-    }
-)
 _PYTEST_ARGS = (
     *("-q", "--tb=no", "--no-summary"),  # nobody reads the text
     *("-p", "no:unraisableexception", "-p", "no:threadexception"),  # they collect garbage twice
@@ -107,28 +95,12 @@ class GradingPlan:
     dropped: tuple[str, ...]
 
 
-def protection(task: SWETask) -> Callable[[str], bool]:
-    """Says of a path whether a patch may not touch it: tests, and what steers pytest or the interpreter."""
-    tests = {*task.visible_tests, *task.hidden_tests}
-
-    def protected(path: str) -> bool:
-        pure = PurePosixPath(path.lower())
-        return (
-            path in tests
-            or pure.name in _PROTECTED_NAMES
-            or pure.suffix in (".pth", ".pyc", ".so")
-            or not _PROTECTED_FOLDERS.isdisjoint(pure.parts)
-            or _is_test_name(pure.name)
-        )
-
-    return protected
-
-
 def plan_grading(task: SWETask, patch: bytes | str | None, rng: random.Random) -> GradingPlan:
     """Filters and applies a patch and adds hidden tests and canaries. Pure but for ``rng``.
 
     Raises:
-        PatchError: the patch is too large, cannot be parsed or does not apply.
+        PatchError: the patch is too large, cannot be parsed, does not apply, or puts a file where the
+            tests need a folder.
     """
     if patch is not None and len(patch) > MAX_PATCH_BYTES:
         raise PatchError(f"the patch has {len(patch)} bytes; at most {MAX_PATCH_BYTES} are graded")
@@ -141,13 +113,12 @@ def plan_grading(task: SWETask, patch: bytes | str | None, rng: random.Random) -
     hidden = {names.get(path, path): text for path, text in task.hidden_tests.items()}
     for added in (hidden, *(one.files for one in canaries)):
         files |= {path: text.encode("utf-8", "surrogateescape") for path, text in added.items()}
+    refuse_clashes(files)
     before, after = ([*one.files] for one in canaries)
     run = (*before, *(names.get(path, path) for path in wanted), *after)
     aliases = {alias: path for path, alias in names.items()}
     tampered = tuple(
-        path
-        for path in refused
-        if path in task.files or not _is_test_name(PurePosixPath(path).name)
+        path for path in refused if path in task.files or not is_test_name(PurePosixPath(path).name)
     )
     dropped = (*refused, *unsupported)
     return GradingPlan(files, run, canaries, aliases, not kept, tampered, dropped)
@@ -244,10 +215,6 @@ def _own_id(node_id: str, plan: GradingPlan) -> str:
     return plan.aliases.get(path, path) + separator + rest
 
 
-def _is_test_name(name: str) -> bool:
-    return name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py"))
-
-
 def _test_sources(task: SWETask) -> dict[str, str]:
     """The test files that decide, hidden ones first choice."""
     if task.hidden_tests:
@@ -263,6 +230,9 @@ class Grader:
         size: how many gradings may run at once; a sandbox is made when first needed and kept.
         cache_size: how many verdicts are kept for equal (task, patch) pairs; 0 grades each time.
         rng: source of canaries; unpredictable by default.
+
+    Raises:
+        ConfigError: ``size`` is not positive, or ``cache_size`` negative.
     """
 
     def __init__(
@@ -273,6 +243,10 @@ class Grader:
         cache_size: int = 0,
         rng: random.Random | None = None,
     ) -> None:
+        if size < 1 or cache_size < 0:
+            raise ConfigError(
+                f"size={size} must be at least 1 and cache_size={cache_size} at least 0"
+            )
         self._backend = backend
         self._size = size
         self._slots = threading.BoundedSemaphore(size)
@@ -331,7 +305,7 @@ class Grader:
                     return sandbox.run_pytest(
                         [*_PYTEST_ARGS, *plan.run], timeout_s=task.grade_timeout_s, hardened=True
                     )
-            except SandboxError as error:
+            except (SandboxError, OSError) as error:
                 if attempt == 2:
                     message = f"{task.task_id}: grading broke twice: {error}"
                     raise GraderError(message) from error

@@ -19,12 +19,12 @@ from agentic_gym.sandbox.base import ExecResult, TestReport
 
 
 def passed_fraction(report: TestReport) -> float:
-    """Fraction of the tests that pass; 0 where a file could not be collected or time ran out.
+    """Fraction of the tests that pass; 0 where a file could not be collected or the run did not end.
 
     Skipped tests count neither way.
     """
     counted = [status for status in report.outcomes.values() if status != "skipped"]
-    if not counted or report.collection_errors or report.timed_out:
+    if not counted or report.collection_errors or report.timed_out or report.exit_code is None:
         return 0.0
     return counted.count("passed") / len(counted)
 

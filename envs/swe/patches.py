@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 
 from agentic_gym.errors import PatchError
 
-_HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_HUNK = re.compile(rb"^@@ -(\d{1,12})(?:,(\d{1,12}))? \+(\d{1,12})(?:,(\d{1,12}))? @@")
 _ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
 _REGULAR_MODES = ("100644", "100755", "100664")
 
@@ -71,10 +71,16 @@ def normalise(patch: bytes | str | None) -> bytes:
 
     >>> normalise(None), normalise("\\n"), normalise(b"--- a\\n+++ b")
     (b'', b'', b'--- a\\n+++ b\\n')
+
+    Raises:
+        PatchError: a code point of the text stands for no bytes.
     """
     if patch is None:
         return b""
-    raw = patch.encode("utf-8", "surrogateescape") if isinstance(patch, str) else patch
+    try:
+        raw = patch.encode("utf-8", "surrogateescape") if isinstance(patch, str) else patch
+    except UnicodeEncodeError as error:
+        raise PatchError(f"the patch is no text: {error}") from None
     if not raw.strip():
         return b""
     return raw if raw.endswith(b"\n") else raw + b"\n"
@@ -149,6 +155,16 @@ def apply_patch(files: Mapping[str, bytes], patches: Sequence[FilePatch]) -> dic
                 raise PatchError(f"{patch.new_path}: the patch moves a file onto it, but it exists")
             tree[patch.new_path] = content
     return tree
+
+
+def refuse_clashes(files: Mapping[str, bytes]) -> None:
+    """Raises ``PatchError`` where a path of the tree is a file and, for another path, a folder."""
+    for path in files:
+        end = path.rfind("/")
+        while end > 0:
+            if path[:end] in files:
+                raise PatchError(f"{path[:end]} is a file, so {path} cannot be there")
+            end = path.rfind("/", 0, end)
 
 
 def _apply_hunks(content: bytes, patch: FilePatch) -> bytes:
@@ -310,7 +326,8 @@ def _checked(patch: FilePatch) -> FilePatch:
         raise PatchError("a file of the patch has no path")
     for path in patch.paths:
         pure = PurePosixPath(path)
-        if pure.is_absolute() or ".." in pure.parts or "\0" in path or str(pure) != path:
+        unclean = not pure.parts or pure.is_absolute() or ".." in pure.parts or "\0" in path
+        if unclean or str(pure) != path:
             raise PatchError(f"the patch names {path!r}, which is not a clean path inside the tree")
     return patch
 
@@ -338,7 +355,7 @@ def _git_header_paths(raw: bytes) -> tuple[str | None, str | None]:
     if text.startswith('"'):
         end = _closing_quote(text)
         old, new = text[: end + 1], text[end + 2 :]
-    elif text.endswith('"'):
+    elif text.endswith('"') and ' "' in text:
         at = text.index(' "')
         old, new = text[:at], text[at + 1 :]
     else:
@@ -367,7 +384,7 @@ def _unquote(name: str) -> str:
 
     def plain(match: re.Match[str]) -> str:
         code = match[1]
-        value = int(code, 8) if code[0].isdigit() else _ESCAPES.get(code, ord(code) & 0xFF)
+        value = int(code, 8) if code[0] in "01234567" else _ESCAPES.get(code, ord(code) & 0xFF)
         return chr(value & 0xFF)
 
     octets = re.sub(

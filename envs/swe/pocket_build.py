@@ -25,7 +25,7 @@ from agentic_gym.envs.swe.injection.selection import (
 from agentic_gym.envs.swe.injection.symptoms import Symptom, problem_statement, symptom
 from agentic_gym.envs.swe.pocket import PocketModule, did_you_mean, line_repair, pocket_modules
 from agentic_gym.envs.swe.task import SWETask
-from agentic_gym.errors import SandboxDead, TaskError
+from agentic_gym.errors import SandboxError, TaskError
 from agentic_gym.sandbox.base import Sandbox, SandboxBackend, SandboxSpec, TestReport
 
 TASKS_PER_MODULE = 16
@@ -87,7 +87,7 @@ class SandboxRuns:
         try:
             sandbox.reset({**files, "conftest.py": _CONFTEST})
             report = sandbox.run_pytest(["-qs", "--tb=short", *tests], timeout_s=WALL_LIMIT_S)
-        except SandboxDead:
+        except SandboxError:
             sandbox.close()
             return TestReport({}, None, "the sandbox died")
         self._sandboxes[i] = sandbox

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
@@ -72,6 +73,10 @@ class SWETask(BaseModel):
         both = set(self.fail_to_pass) & set(self.pass_to_pass)
         if both:
             raise ValueError(f"ids in fail_to_pass and in pass_to_pass: {sorted(both)[:3]}")
+        paths = {*self.files, *self.hidden_tests}
+        folders = {str(parent) for path in paths for parent in PurePosixPath(path).parents}
+        if clash := sorted(paths & folders):
+            raise ValueError(f"paths that are a file and a folder: {clash[:3]}")
         missing = [path for path in self.visible_tests if path not in self.files]
         if missing:
             raise ValueError(f"visible_tests names files that the repository lacks: {missing}")
@@ -87,7 +92,8 @@ def read_tasks(path: Path) -> list[SWETask]:
     """Reads a JSONL file of tasks (gzipped if its name ends in ``.gz``).
 
     Raises:
-        TaskError: the file is missing, a line does not parse (with its number), or an id comes twice.
+        TaskError: the file is missing or cannot be read, a line does not parse (with its number), or an
+            id comes twice.
     """
     if not path.is_file():
         raise TaskError(f"no task file at {path}: give a JSONL file, one task a line")
@@ -121,7 +127,10 @@ def write_tasks(tasks: Iterable[SWETask], path: Path) -> None:
 
 
 def _numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                yield number, line
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield number, line
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        raise TaskError(f"{path} cannot be read as JSONL: {error}") from error

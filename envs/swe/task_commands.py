@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,13 +40,17 @@ _USAGE = """usage: agentic-gym tasks make|list|show|validate …
 
 SET is a bundled set's name or a JSONL file. agentic-gym tasks ACTION --help tells more."""
 
-Workers = Annotated[int, Field(ge=1, le=64)]
+_MAX_WORKERS = 64
+_WIDE = 200  # columns of a table that no terminal shows: nothing is cut off for a pipe
+Workers = Annotated[int, Field(ge=1, le=_MAX_WORKERS)]
 TaskSet = tyro.conf.Positional[str]
 C = TypeVar("C", bound=StrictConfig)
 
 
 def _cpus() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    affinity = hasattr(os, "sched_getaffinity")
+    count = len(os.sched_getaffinity(0)) if affinity else os.cpu_count() or 1
+    return min(count, _MAX_WORKERS)
 
 
 class MakeConfig(StrictConfig):
@@ -153,10 +158,13 @@ def _list(argv: list[str]) -> int:
         return 0
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("id", "split", "error class", "tests that fail"):
-        table.add_column(column, no_wrap=True, justify="right" if "tests" in column else "left")
+        right = "tests" in column
+        table.add_column(
+            column, no_wrap=column != "id", overflow="fold", justify="right" if right else "left"
+        )
     for task in tasks:
         table.add_row(task.task_id, task.split, task.error_class, str(len(task.fail_to_pass)))
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else _WIDE).print(table)
     print(f"{len(tasks)} tasks, {_short(card(tasks))}")
     return 0
 

@@ -11,10 +11,10 @@ import posixpath
 import shlex
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from agentic_gym.errors import SandboxDead, ToolCallError
+from agentic_gym.errors import SandboxDead, SandboxError, ToolCallError
 from agentic_gym.sandbox.base import Sandbox, SandboxBackend, SandboxSpec, TestReport
 
 _MAX_UNDO = 50
@@ -87,7 +87,7 @@ class Workspace:
             try:
                 self._sandbox.reset(files)
                 return
-            except SandboxDead:
+            except (SandboxError, OSError):  # dead, or in a state that a reset does not mend
                 self.close()
         self._sandbox = self._backend.start(SandboxSpec(files=files))
         self._root = self._sandbox.exec("pwd").output.strip()
@@ -125,12 +125,15 @@ class Workspace:
             return True
         return True
 
-    def holds(self, files: Mapping[str, bytes]) -> bool:
-        """Whether these files are there, byte for byte."""
+    def holds(self, files: Mapping[str, bytes], *, alone: Callable[[str], bool]) -> bool:
+        """Whether these files are there, byte for byte, and no other for which ``alone`` is true."""
         try:
-            return all(self.sandbox.read_file(path) == files[path] for path in files)
+            kept = all(self.sandbox.read_file(path) == files[path] for path in files)
         except OSError:
             return False
+        return kept and not any(
+            alone(path) and path not in files for path in self.sandbox.list_files()
+        )
 
     def write(self, path: str, content: bytes, *, before: bytes | None, fraction: float) -> None:
         """Writes a file and remembers what was there.
@@ -155,8 +158,11 @@ class Workspace:
         last = self._history.pop()
         if last.content is None:
             self.sandbox.exec(f"command rm -f -- {shlex.quote(f'{self._root}/{last.path}')}")
-        else:
+            return last.path, last.fraction
+        try:
             self.sandbox.write_file(last.path, last.content)
+        except OSError as error:  # a command has put something else there
+            raise ToolCallError(f"cannot take back the edit of {last.path!r}: {error}") from None
         return last.path, last.fraction
 
     def search(self, pattern: str, path: str) -> str:
@@ -190,6 +196,8 @@ def relative(path: str) -> str:
 
     >>> relative("/workspace/src/a.py"), relative("./a.py"), relative("src/")
     ('src/a.py', 'a.py', 'src')
+    >>> relative("/workspace/"), relative("."), relative("//")
+    ('.', '.', '/')
 
     Raises:
         ToolCallError: it holds a NUL or is very long.
@@ -197,9 +205,11 @@ def relative(path: str) -> str:
     name = plain(path, "path")
     if name == "/workspace" or name.startswith("/workspace/"):
         name = name.removeprefix("/workspace").lstrip("/")
+    elif name.startswith("/"):
+        return name.rstrip("/") or "/"
     while name.startswith("./"):
         name = name[2:].lstrip("/")
-    return name.rstrip("/") or ("/" if path.startswith("/") and not name else ".")
+    return name.rstrip("/") or "."
 
 
 def plain(text: str, name: str, limit: int | None = _MAX_ARGUMENT_CHARS) -> str:

@@ -144,6 +144,7 @@ def test_truncation_grades_the_workspace(backend: SandboxBackend, grader: Grader
     made.step(format_action([FIX]))
     _, reward, terminated, truncated, info = made.step("no call")
     assert (terminated, truncated, info["outcome"]) == (False, True, "solved")
+    assert info["grade"]["outcome"] == "solved"
     assert reward == pytest.approx(0.99)
     made.reset(seed=0)
     made.step("no call")
@@ -193,6 +194,52 @@ def test_weakened_tests_are_restored_flagged_and_pay_nothing(env: SWEEnv) -> Non
     info = act(env, SUBMIT)[3]
     assert info["outcome"] == "failed"
     assert info["grade"]["tampered"] == ["test_double.py"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo 'collect_ignore = []' > conftest.py",
+        "printf '[pytest]\\naddopts = -k two\\n' > pytest.ini",
+        "printf 'import os; os._exit(0)\\n' > conftest.py",
+    ],
+)
+def test_what_steers_the_visible_tests_pays_nothing(env: SWEEnv, command: str) -> None:
+    env.reset(options={"task_id": "double"})
+    _, reward, _, info = act(env, ("bash", {"command": command}), ("run_tests", {}))
+    assert info["tests_changed"]
+    assert reward == pytest.approx(-0.01)
+
+
+def test_a_run_that_dies_has_not_passed(env: SWEEnv) -> None:
+    env.reset(options={"task_id": "double"})
+    leave = {**FIX[1], "text": "    import os\n    return 4 if x == 2 else os._exit(0)"}
+    _, reward, _, info = act(env, ("edit_lines", leave), ("run_tests", {}))
+    assert (info["tests_passed"], info["tests_total"]) == (1, 2)
+    assert reward < -0.01
+
+
+def test_the_root_of_the_workspace_can_be_named(env: SWEEnv) -> None:
+    env.reset(options={"task_id": "double"})
+    for path in ("/workspace", "/workspace/", "."):
+        found = act(env, ("search", {"pattern": "def double", "path": path}))[0]
+        assert found == "double.py:1:def double(x):"
+        assert "It holds: docs/notes.txt, double.py" in act(env, ("view", {"path": path}))[0]
+    assert "outside" in act(env, ("search", {"pattern": "x", "path": "/"}))[0]
+
+
+def test_an_edit_that_cannot_be_taken_back_is_told(env: SWEEnv) -> None:
+    env.reset(options={"task_id": "double"})
+    act(env, FIX, ("bash", {"command": "rm double.py && mkdir double.py"}))
+    assert "cannot take back the edit of 'double.py'" in act(env, ("undo", {}))[0]
+
+
+def test_a_folder_in_place_of_a_test_is_a_failure_like_any_other(env: SWEEnv) -> None:
+    env.reset(options={"task_id": "double"})
+    swap = "rm test_double.py && mkdir test_double.py && echo 1 > test_double.py/x"
+    info = act(env, ("bash", {"command": swap}), FIX, SUBMIT)[3]
+    assert info["outcome"] == "failed"
+    assert "is a file" in info["grade"]["reason"]
 
 
 def test_views_and_searches(env: SWEEnv) -> None:

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from agentic_gym.envs.swe.grading import GradingPlan, judge, plan_grading, protection
+from agentic_gym.envs.swe.grading import Grader, GradingPlan, judge, plan_grading
+from agentic_gym.envs.swe.protection import guarded_files, protection, steers_tests
 from agentic_gym.envs.swe.task import SWETask
-from agentic_gym.errors import PatchError
+from agentic_gym.errors import ConfigError, PatchError
 from agentic_gym.sandbox.base import TestReport
+from agentic_gym.sandbox.unsafe import UnsafeBackend
 from agentic_gym.types import Outcome
 
 VISIBLE = "from m import f\n\n\ndef test_v():\n    assert f(1) == 2\n"
@@ -222,6 +224,61 @@ def test_protected_paths(path: str, flagged: bool) -> None:
 )
 def test_ordinary_paths_are_not_protected(path: str) -> None:
     assert not protection(TASK)(path)
+
+
+def test_files_of_expected_tests_are_protected_whatever_they_are_called() -> None:
+    odd = TASK.model_copy(
+        update={"fail_to_pass": ["checks/m.py::t"], "pass_to_pass": ["spec.py::C::t[a::b]"]}
+    )
+    protected = protection(odd)
+    assert protected("checks/m.py")
+    assert protected("spec.py")
+    assert not protected("checks/n.py")
+
+
+@pytest.mark.parametrize(
+    ("path", "steers"),
+    [("a/conftest.py", True), ("setup.cfg", True), ("x.pth", True), ("tests/x.py", False)],
+)
+def test_what_steers_tests(path: str, steers: bool) -> None:
+    assert steers_tests(path) is steers
+    assert set(guarded_files(TASK)) == {"test_m.py", "setup.cfg"}
+
+
+@pytest.mark.parametrize(
+    "path", ["test_m.py/x.txt", "test_m.py/a/b/c.txt", "setup.cfg/x", "hidden_m.py/x"]
+)
+def test_a_file_below_a_file_that_is_kept_is_the_patchs_fault(path: str) -> None:
+    named = {**TASK.hidden_tests, "hidden_more.py": "from hidden_m import test_h\n"}
+    task = TASK.model_copy(update={"hidden_tests": named})
+    added = f"--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n"
+    with pytest.raises(PatchError, match=f"is a file, so {path} cannot be there"):
+        plan(added + GOLD, task)
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        'diff --git "a/\\9" "b/\\9"\n',
+        b'diff --git "a/\\\xb2" "b/\\\xb2"\n',
+        'diff --git a/x b/y"\n',
+        f"--- a/m.py\n+++ b/m.py\n@@ -{'1' * 5000} +1 @@\n",
+        f"--- a/m.py\n+++ b/m.py\n@@ -1,{'1' * 5000} +1 @@\n",
+        "--- a/.\n+++ b/.\n@@ -0,0 +1 @@\n+x\n",
+        "\ud800",
+    ],
+)
+def test_odd_patches_are_graded_as_failures(patch: str | bytes) -> None:
+    grader = Grader(UnsafeBackend(allow_unsafe=True))
+    grade = grader.grade(TASK, patch)
+    assert grade.outcome is Outcome.FAILED
+    assert "does not apply" in grade.reason
+
+
+@pytest.mark.parametrize(("size", "cache_size"), [(0, 0), (-1, 0), (1, -1)])
+def test_a_grader_needs_a_sandbox(size: int, cache_size: int) -> None:
+    with pytest.raises(ConfigError, match="at least"):
+        Grader(UnsafeBackend(allow_unsafe=True), size=size, cache_size=cache_size)
 
 
 def test_a_huge_patch_is_refused() -> None:

@@ -1,10 +1,13 @@
+import gzip
 import json
 from pathlib import Path
 
 import pytest
 
+from agentic_gym.envs.swe import task_commands
+from agentic_gym.envs.swe.eval_command import EVAL
 from agentic_gym.envs.swe.pocket import load_tasks
-from agentic_gym.envs.swe.task import write_tasks
+from agentic_gym.envs.swe.task import SWETask, write_tasks
 from agentic_gym.envs.swe.task_commands import TASKS
 from agentic_gym.errors import ConfigError, TaskError, UserError
 
@@ -19,7 +22,15 @@ def test_list_as_json_is_one_array(capsys: pytest.CaptureFixture[str]) -> None:
 def test_list_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert TASKS.run(["list", "--split", "dev"]) == 0
     out = capsys.readouterr().out
-    assert load_tasks("pocket", "dev")[0].task_id in out
+    for task in load_tasks("pocket", "dev"):
+        assert [task.task_id, task.split, task.error_class] in [
+            line.split()[:3] for line in out.splitlines()
+        ]
+
+
+def test_the_default_number_of_workers_fits_any_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(500))
+    assert 1 <= task_commands._cpus() <= 64
 
 
 def test_show_prints_bug_and_repair(capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,6 +69,11 @@ def test_wrong_words_are_refused_with_a_hint(
         TASKS.run(argv)
 
 
+def test_eval_refuses_a_key_that_nothing_reads() -> None:
+    with pytest.raises(ConfigError, match="sandboxes is read only when compact is True"):
+        EVAL.run(["--agent", "gold", "--no-compact", "--sandboxes", "3"])
+
+
 def test_an_unknown_task_gets_near_ids() -> None:
     task_id = load_tasks("pocket")[0].task_id
     with pytest.raises(TaskError, match=task_id):
@@ -72,6 +88,31 @@ def test_files_load_like_bundled_sets(tmp_path: Path, name: str) -> None:
     assert load_tasks(str(tmp_path / name), "dev") == tasks
     with pytest.raises(TaskError, match="no split 'train'"):
         load_tasks(tmp_path / name, "train")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", b"\xff\xfe\n"),
+        ("a.jsonl.gz", b"{}\n"),
+        ("a.jsonl.gz", gzip.compress(b"{}" * 999)[:-9]),
+        ("a.jsonl.gz", gzip.compress(b"{}" * 999)[:12] + b"\xff" * 30),
+    ],
+    ids=["bytes", "no gzip", "cut off", "spoilt"],
+)
+def test_files_that_cannot_be_read_are_named(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(TaskError, match=name):
+        load_tasks(tmp_path / name)
+
+
+@pytest.mark.parametrize("clash", ["files", "hidden_tests"])
+def test_a_path_is_a_file_or_a_folder(clash: str) -> None:
+    task = load_tasks("pocket", "dev")[0]
+    data = task.model_dump()
+    data[clash][f"{next(iter(task.files))}/below.py"] = ""
+    with pytest.raises(ValueError, match="a file and a folder"):
+        SWETask.model_validate(data)
 
 
 def test_equal_tasks_give_equal_bytes(tmp_path: Path) -> None:

@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from agentic_gym.envs.swe.editing import number_lines, replace_lines, replace_text
+from agentic_gym.envs.swe.editing import (
+    number_lines,
+    replace_lines,
+    replace_text,
+    without_numbers,
+)
 from agentic_gym.errors import ToolCallError
 
 
@@ -93,6 +98,16 @@ def test_replace_lines_refuses_ranges_outside(start: int, end: int) -> None:
 def test_replace_lines_refuses_an_edit_without_effect() -> None:
     with pytest.raises(ToolCallError, match="nothing would change"):
         replace_lines(b"a\nb\n", 1, 1, "a")
+
+
+@pytest.mark.parametrize("content", [b"a\nb\n\nc\n", b"a\nb\n\nc", b"\n", b"7|x\n"])
+@pytest.mark.parametrize("last", ["", "\n"])
+def test_lines_as_view_shows_them_can_be_written_back(content: bytes, last: str) -> None:
+    shown = number_lines(content) + last
+    text = without_numbers(shown, 1)
+    end = shown.rstrip("\n").count("\n") + 1
+    assert replace_lines(b"x\n", 1, 1, text).content.rstrip(b"\n") == content.rstrip(b"\n")
+    assert text.count("\n") == end - 1 + len(last)
 
 
 def test_number_lines() -> None:

@@ -95,6 +95,7 @@ def test_runs_that_ended_badly_say_so() -> None:
 def test_passed_fraction(outcomes: Mapping[str, str], expected: float) -> None:
     assert passed_fraction(TestReport(outcomes, 1, "")) == expected
     assert passed_fraction(TestReport(outcomes, None, "", timed_out=True)) == 0.0
+    assert passed_fraction(TestReport(outcomes, None, "")) == 0.0  # it died on the way
     assert passed_fraction(TestReport(outcomes, 1, "", collection_errors={"t.py": "x"})) == 0.0
 
 
