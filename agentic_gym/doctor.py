@@ -132,6 +132,7 @@ def attempt(function: Callable[[], Mapping[str, str]]) -> Trial:
 
 def look_at_machine() -> dict[str, str | int | float]:
     """Versions, and the cores, memory and disk that this process may use."""
+    quota, limit = cgroup_limits(_CGROUP)
     return {
         "agentic_gym": importlib.metadata.version("agentic-gym"),
         "python": platform.python_version(),
@@ -141,14 +142,23 @@ def look_at_machine() -> dict[str, str | int | float]:
             len(os.sched_getaffinity(0))
             if hasattr(os, "sched_getaffinity")
             else os.cpu_count() or 1,
-            _read(_CGROUP / "cpu.max"),
+            quota,
         ),
-        "memory_gib": round(
-            usable_memory(_read(Path("/proc/meminfo")), _read(_CGROUP / "memory.max")) / _GIB, 1
-        ),
+        "memory_gib": round(usable_memory(_read(Path("/proc/meminfo")), limit) / _GIB, 1),
         "disk_free_gib": round(shutil.disk_usage(".").free / _GIB, 1),
         "tmp_free_gib": round(shutil.disk_usage(tempfile.gettempdir()).free / _GIB, 1),
     }
+
+
+def cgroup_limits(root: Path) -> tuple[str, str]:
+    """Limits of processor time and memory as ``cpu.max`` and ``memory.max`` write them, "" for none.
+
+    Args:
+        root: where control groups are mounted, of either version.
+    """
+    old = (_read(root / "cpu" / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period"))
+    quota = _read(root / "cpu.max") or " ".join(old).strip()
+    return quota, _read(root / "memory.max") or _read(root / "memory" / "memory.limit_in_bytes")
 
 
 def usable_cores(affinity: int, quota: str) -> float:

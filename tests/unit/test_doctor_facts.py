@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -13,6 +14,7 @@ from agentic_gym.doctor import (
     Package,
     Trial,
     attempt,
+    cgroup_limits,
     look_at_machine,
     look_at_packages,
     render,
@@ -30,6 +32,7 @@ from agentic_gym.errors import SandboxUnavailable
         ("200000 100000\n", 2),
         ("50000 100000", 0.5),
         ("9000000 100000", 8),
+        ("-1 100000", 8),
     ],
 )
 def test_cores_are_what_the_cgroup_grants(quota: str, cores: float) -> None:
@@ -41,6 +44,44 @@ def test_memory_is_what_the_cgroup_grants() -> None:
     assert usable_memory(meminfo, "max\n") == 2048 * 1024
     assert usable_memory(meminfo, "1000\n") == 1000
     assert usable_memory("", "") == 0
+
+
+@pytest.mark.parametrize(
+    ("files", "cores", "memory"),
+    [
+        ({}, 8, 2**30),
+        ({"cpu.max": "200000 100000\n", "memory.max": "4096\n"}, 2, 4096),
+        ({"cpu.max": "max 100000\n", "memory.max": "max\n"}, 8, 2**30),
+        (
+            {
+                "cpu/cpu.cfs_quota_us": "150000\n",
+                "cpu/cpu.cfs_period_us": "100000\n",
+                "memory/memory.limit_in_bytes": "8192\n",
+            },
+            1.5,
+            8192,
+        ),
+        (
+            {
+                "cpu/cpu.cfs_quota_us": "-1\n",
+                "cpu/cpu.cfs_period_us": "100000\n",
+                "memory/memory.limit_in_bytes": f"{2**63 - 4096}\n",
+            },
+            8,
+            2**30,
+        ),
+    ],
+    ids=["none", "version 2", "version 2, no limit", "version 1", "version 1, no limit"],
+)
+def test_limits_of_either_version_are_read(
+    files: dict[str, str], cores: float, memory: int, tmp_path: Path
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    quota, limit = cgroup_limits(tmp_path)
+    assert usable_cores(8, quota) == cores
+    assert usable_memory(f"MemTotal: {2**20} kB\n", limit) == memory
 
 
 def test_packages_are_compared_with_what_is_needed() -> None:
