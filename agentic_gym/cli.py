@@ -75,6 +75,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         print(f"agentic-gym {name}: {type(error).__name__}: {error}", file=sys.stderr)
         return EXIT_USER_ERROR if isinstance(error, UserError) else EXIT_OTHER_ERROR
+    except ModuleNotFoundError as error:
+        if debug or error.name is None or error.name.startswith("agentic_gym"):
+            raise
+        print(_missing(name, error.name), file=sys.stderr)
+        return EXIT_USER_ERROR
 
 
 def _usage(entries: Mapping[str, importlib.metadata.EntryPoint]) -> str:
@@ -87,6 +92,13 @@ def _usage(entries: Mapping[str, importlib.metadata.EntryPoint]) -> str:
         lines.append(f"  {name:<10} {text}")
     lines += ["", "agentic-gym COMMAND --help tells more."]
     return "\n".join(lines)
+
+
+def _missing(command: str, module: str) -> str:
+    return (
+        f"agentic-gym {command} needs {module}, which is not installed. "
+        "`agentic-gym doctor` shows which extra brings it: pip install 'agentic-gym[EXTRA]'"
+    )
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:

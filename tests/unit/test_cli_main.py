@@ -81,6 +81,14 @@ def test_statuses_tell_errors_apart(
 
 
 @pytest.mark.usefixtures("plugin")
+def test_a_package_that_is_missing_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["broken"]) == 2
+    assert "agentic-gym broken needs no_such_module" in capsys.readouterr().err
+    with pytest.raises(ModuleNotFoundError):
+        main(["--debug", "broken"])
+
+
+@pytest.mark.usefixtures("plugin")
 def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--debug", "sample", "user"]) == 2
     assert "Traceback" in capsys.readouterr().err
