@@ -105,11 +105,11 @@ class PPOSection(StrictConfig):
     ppo_epochs: Positive = 2
     minibatch_size: Positive = 32
     advantage: Literal["turn_gae", "token_gae", "group"] = "turn_gae"
-    gamma: float = 1.0
-    gae_lambda: float = 0.95
+    gamma: Annotated[float, Field(ge=0, le=1)] = 1.0
+    gae_lambda: Annotated[float, Field(ge=0, le=1)] = 0.95
     entropy_coef: float = 0.0
     kl_coef: float = 0.0
-    target_kl: float | None = 0.1
+    target_kl: Rate | None = 0.1
     value_warmup_updates: int = 1
     lora_rank: Annotated[int, Field(ge=0)] = 0
     save_every: Positive = 8
@@ -150,7 +150,7 @@ class TrainConfig(StrictConfig):
 
     output_dir: Path = Path("runs/train")
     name: str = "train"
-    seed: int = 0
+    seed: Annotated[int, Field(ge=0)] = 0
     model: str = "starter"
     env: EnvSection = EnvSection()
     shape: Annotated[ShapeSection, ReadWhen("model", ("scratch",))] = ShapeSection()

@@ -80,8 +80,9 @@ class Database:
         if not fresh:
             self._check()
         self._connection.execute("PRAGMA journal_mode=WAL")
-        # In WAL mode NORMAL survives a kill; a power cut may lose the last commits, never their order.
-        self._connection.execute("PRAGMA synchronous=NORMAL")
+        # NORMAL would survive a kill, but after a power cut a synced checkpoint could outlive the record
+        # of its batch, which would then be trained again.
+        self._connection.execute("PRAGMA synchronous=FULL")
         if not fresh:
             return
         with self.write() as db:
