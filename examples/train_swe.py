@@ -43,7 +43,7 @@ ENV = EnvSection(
         "cache_tests": 50_000,
     },
     train_options={"split": "train"},
-    max_turns=10,
+    max_turns=6,
 )
 
 DEFAULT = TrainConfig(
@@ -52,10 +52,11 @@ DEFAULT = TrainConfig(
     model="starter",
     env=ENV,
     demonstrations=DemonstrationSection(),
-    rollout=RolloutSection(concurrency=32, show_tools=False),
-    ppo=PPOSection(updates=12, save_every=4),
+    rollout=RolloutSection(
+        concurrency=32, show_tools=False, max_tokens_per_turn=224, max_tokens_per_episode=1792
+    ),
+    ppo=PPOSection(updates=9, ppo_epochs=1, minibatch_size=16, save_every=3),
     evaluations={
-        "train": EvalSection(options={"split": "train"}, num_tasks=85, samples=1, greedy=False),
         "heldout_bugs": EvalSection(options={"split": "heldout_bugs"}, samples=4),
         "heldout_modules": EvalSection(
             options={"split": "heldout_modules"}, samples=1, greedy=False

@@ -1,19 +1,23 @@
 """A demonstrator that knows the repair, and does not always begin with it.
 
 Warm starts need examples of the whole loop: a wrong edit, what the tests say then, taking it back, the
-right edit, submission. The demonstrator makes them from *train* tasks only: its wrong edits write lines
-that train tasks of the same module start from. Wrong edits drawn from the mutation grammar were rejected:
-they contain held-out bugs (a prototype leaked 159 of 163 that way).
+right edit, submission. An edit writes a block of a few lines anew (:mod:`.blocks`): which block is wrong can
+be learned from the tests, and which of its lines need not be known to write them as they should be.
+
+The demonstrator's wrong edits come from *train* tasks only: either another block as it stands, or a block
+with a line that a train task of the same module starts from. Wrong edits drawn from the mutation grammar
+were rejected: they contain held-out bugs (a prototype leaked 159 of 163 that way).
 """
 
 from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from agentic_gym.envs.swe.blocks import MAX_BLOCK_LINES, blocks
 from agentic_gym.envs.swe.pocket import line_repair
 from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.tools import format_action
@@ -58,15 +62,23 @@ class Demonstrator:
         wrong_edits: what it may get wrong.
         wrong_rate: chance of one more wrong edit before the right one.
         max_wrong: most wrong edits of an episode.
+        max_lines: most lines that an edit writes.
     """
 
     def __init__(
-        self, wrong_edits: WrongEdits, *, wrong_rate: float = 0.5, max_wrong: int = 3
+        self,
+        wrong_edits: WrongEdits,
+        *,
+        wrong_rate: float = 0.5,
+        max_wrong: int = 3,
+        max_lines: int = MAX_BLOCK_LINES,
     ) -> None:
         self._wrong_edits = wrong_edits
         self._wrong_rate = wrong_rate
         self._max_wrong = max_wrong
-        self._plan: list[LineEdit] = []
+        self._max_lines = max_lines
+        self._plan: list[tuple[range, list[str]]] = []
+        self._lines: list[str] = []
         self._path = ""
         self._edited = False
 
@@ -74,31 +86,44 @@ class Demonstrator:
         """Plans an episode; the same task and seed give the same plan."""
         rng = random.Random(f"{task.task_id}/{seed}")
         repair = line_repair(task)
+        self._path, self._edited = repair.path, False
+        self._lines = task.base_files[repair.path].decode().splitlines()
+        right = _with_line(self._lines, LineEdit(repair.line, repair.after))
+        cut = blocks(right, self._max_lines)
+        broken = _around(cut, repair.line)
+        others = [block for block in cut if block != broken]
         wrong = self._wrong_edits.of(task)
         self._plan = []
-        while len(self._plan) < min(self._max_wrong, len(wrong)):
-            if rng.random() >= self._wrong_rate:
-                break
-            edit = rng.choice(wrong)
-            wrong.remove(edit)
-            self._plan.append(edit)
-        self._plan.append(LineEdit(repair.line, repair.after))
-        self._path = repair.path
-        self._edited = False
+        while len(self._plan) < self._max_wrong and rng.random() < self._wrong_rate:
+            if others and rng.random() < 0.5:
+                self._plan.append((others.pop(rng.randrange(len(others))), self._lines))
+            elif wrong:
+                edit = wrong.pop(rng.randrange(len(wrong)))
+                self._plan.append((_around(cut, edit.line), _with_line(right, edit)))
+        self._plan.append((broken, right))
 
     def act(self, observation: str, info: Mapping[str, Any]) -> str:
         """The next edit of the plan, taking back the last one; submission when the tests pass."""
         passed = self._edited and info.get("tests_passed") == info.get("tests_total")
         if passed or not self._plan:
             return format_action([("submit", {})])
-        edit = self._plan.pop(0)
+        block, lines = self._plan.pop(0)
         calls: list[tuple[str, dict[str, Any]]] = [("undo", {})] if self._edited else []
-        self._edited = True
-        # The line as it is shown, number first: a small model that looks a line up by its number can
+        # The lines as they are shown, number first: a small model that looks a line up by its number can
         # then copy it, and change what is wrong on the way.
-        text = f"{edit.line}|{edit.text}"
-        arguments = {"path": self._path, "start": edit.line, "text": text}
+        text = "\n".join(f"{index + 1}|{lines[index]}" for index in block)
+        arguments = {"path": self._path, "start": block.start + 1, "text": text, "end": block.stop}
+        self._edited = any(lines[index] != self._lines[index] for index in block)
         return format_action([*calls, ("edit_lines", arguments)])
+
+
+def _with_line(lines: Sequence[str], edit: LineEdit) -> list[str]:
+    return [*lines[: edit.line - 1], edit.text, *lines[edit.line :]]
+
+
+def _around(cut: Sequence[range], line: int) -> range:
+    """The block of a line, from 1."""
+    return next(block for block in cut if line - 1 in block)
 
 
 class _HasTasks(Protocol):

@@ -386,6 +386,8 @@ class SWEEnv(ToolEnv):
         if self._compact:
             if edit.end < edit.start:
                 return "deleted"
+            if edit.end > edit.start:  # a model that wrote many lines need not read them again
+                return f"{edit.start} to {edit.end} written"
             return self._clip(editing.number_lines(edit.content, edit.start, edit.end))
         total = edit.content.count(b"\n") + (not edit.content.endswith(b"\n"))
         first = max(1, edit.start - _CONTEXT_LINES)

@@ -22,13 +22,12 @@ each bug costs two runs in a sandbox.
 
 from __future__ import annotations
 
-import itertools
 import random
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from agentic_gym.envs.swe.blocks import definitions
 from agentic_gym.envs.swe.editing import number_lines
 from agentic_gym.envs.swe.injection.inject import mutate_all
 from agentic_gym.envs.swe.pocket import line_repair
@@ -36,7 +35,6 @@ from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.errors import TaskError
 
 MARK = " #"
-_DEFINITION = re.compile(r"(def|class|async def)\b|@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,18 +175,6 @@ def _lines(
 
 
 def _module(path: str, lines: Sequence[_Line]) -> _Module:
-    starts = [
-        index
-        for index, line in enumerate(lines)
-        if _DEFINITION.match(line.text) and not (index and lines[index - 1].text.startswith("@"))
-    ]
-    cuts = [0, *starts, len(lines)]
-    head, *definitions = (_without_blank_end(lines[a:b]) for a, b in itertools.pairwise(cuts))
-    return _Module(path, head, tuple(definitions))
-
-
-def _without_blank_end(lines: Sequence[_Line]) -> tuple[_Line, ...]:
-    end = len(lines)
-    while end and not lines[end - 1].text.strip():
-        end -= 1
-    return tuple(lines[:end])
+    parts = definitions([line.text for line in lines])
+    head, *rest = (tuple(lines[part.start : part.stop]) for part in parts)
+    return _Module(path, head, tuple(rest))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from agentic_gym.envs.swe.demonstrations import Demonstrator, WrongEdits, demonstrator
+from agentic_gym.envs.swe.editing import without_numbers
 from agentic_gym.envs.swe.pocket import line_repair, load_tasks
 from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.tools import parse_action
@@ -18,19 +20,30 @@ def train() -> list[SWETask]:
     return load_tasks("pocket", "train")
 
 
-def play(policy: Demonstrator, task: SWETask, seed: int, *, solved_by: str) -> list[list[Any]]:
-    """Messages of an episode in which only the line ``solved_by`` makes the tests pass."""
+def play(policy: Demonstrator, task: SWETask, seed: int) -> list[list[Any]]:
+    """Messages of an episode in which the tests pass when the file is as the gold patch makes it."""
     policy.reset(task, seed)
-    info: Mapping[str, Any] = {"tests_passed": 0, "tests_total": 2}
+    repair = line_repair(task)
+    base = task.base_files[repair.path].decode().splitlines()
+    right = [*base[: repair.line - 1], repair.after, *base[repair.line :]]
+    lines = base
     messages = []
     for _ in range(10):
+        info: Mapping[str, Any] = {"tests_passed": 2 if lines == right else 0, "tests_total": 2}
         calls = parse_action(policy.act("", info)).calls
         messages.append([(call.name, call.arguments) for call in calls])
-        if calls[-1].name == "submit":
-            return messages
-        text = (calls[-1].arguments or {})["text"].partition("|")[2]
-        info = {"tests_passed": 2 if text == solved_by else 0, "tests_total": 2}
+        for name, arguments in messages[-1]:
+            if name == "submit":
+                return messages
+            lines = written(base, arguments or {}) if name == "edit_lines" else base
     raise AssertionError("the demonstrator never submitted")
+
+
+def written(lines: list[str], arguments: Mapping[str, Any]) -> list[str]:
+    start, end = arguments["start"], arguments["end"]
+    text = without_numbers(arguments["text"], start)
+    assert text != arguments["text"]
+    return [*lines[: start - 1], *text.split("\n"), *lines[end:]]
 
 
 def test_it_ends_with_the_right_edit_and_submission(train: list[SWETask]) -> None:
@@ -38,29 +51,52 @@ def test_it_ends_with_the_right_edit_and_submission(train: list[SWETask]) -> Non
     lengths = set()
     for seed, task in enumerate(train[:60]):
         repair = line_repair(task)
-        messages = play(policy, task, seed, solved_by=repair.after)
+        messages = play(policy, task, seed)
         lengths.add(len(messages))
         assert messages[-1] == [("submit", {})]
         name, arguments = messages[-2][-1]
         assert name == "edit_lines"
-        text = f"{repair.line}|{repair.after}"
-        assert arguments == {"path": repair.path, "start": repair.line, "text": text}
-        for later in messages[1:-1]:
-            assert later[0] == ("undo", {})
+        assert arguments["path"] == repair.path
+        assert arguments["start"] <= repair.line <= arguments["end"] < arguments["start"] + 8
+        base = task.base_files[repair.path].decode().splitlines()
+        changed = [
+            number
+            for number, (old, new) in enumerate(
+                zip(base, written(base, arguments), strict=True), start=1
+            )
+            if old != new
+        ]
+        assert changed == [repair.line]
     assert len(lengths) > 1, "some begin with a wrong edit, some do not"
+
+
+def test_what_was_changed_is_taken_back_first(train: list[SWETask]) -> None:
+    policy = Demonstrator(WrongEdits(train), wrong_rate=0.9)
+    kinds = set()
+    for seed, task in enumerate(train[:40]):
+        base = task.base_files[line_repair(task).path].decode().splitlines()
+        messages = play(policy, task, seed)
+        for before, after in itertools.pairwise(messages[:-1]):
+            changed = written(base, before[-1][1]) != base
+            assert (after[0] == ("undo", {})) == changed
+            kinds.add(changed)
+    assert kinds == {True, False}, "some wrong edits write a block as it stands"
 
 
 def test_equal_seeds_give_equal_episodes(train: list[SWETask]) -> None:
     policy = Demonstrator(WrongEdits(train), wrong_rate=0.9)
-    right = line_repair(train[0]).after
-    episodes = [play(policy, train[0], seed, solved_by=right) for seed in (1, 2, 1)]
+    episodes = [play(policy, train[0], seed) for seed in (1, 2, 1)]
     assert episodes[0] == episodes[2]
 
 
 def test_a_wrong_edit_that_passes_is_submitted(train: list[SWETask]) -> None:
     policy = Demonstrator(WrongEdits(train), wrong_rate=1.0)
-    policy.reset(train[0], 0)
-    policy.act("", {"tests_passed": 1, "tests_total": 2})
+    base = train[0].base_files[line_repair(train[0]).path].decode().splitlines()
+    for seed in range(20):
+        policy.reset(train[0], seed)
+        call = parse_action(policy.act("", {"tests_passed": 1, "tests_total": 2})).calls[0]
+        if written(base, call.arguments or {}) != base:
+            break
     answer = policy.act("", {"tests_passed": 2, "tests_total": 2})
     assert [call.name for call in parse_action(answer).calls] == ["submit"]
 
@@ -78,9 +114,25 @@ def test_no_heldout_bug_is_ever_written(train: list[SWETask]) -> None:
         assert task.repo not in unseen
         repair = line_repair(task)
         assert (task.repo, repair.line, repair.before) not in heldout
-        written = {(task.repo, edit.line, edit.text) for edit in wrong.of(task)}
-        assert not written & heldout
-        assert (task.repo, repair.line, repair.before) not in written
+        shown = {(task.repo, edit.line, edit.text) for edit in wrong.of(task)}
+        assert not shown & heldout
+        assert (task.repo, repair.line, repair.before) not in shown
+
+
+def test_no_heldout_bug_stands_in_a_block(train: list[SWETask]) -> None:
+    heldout = {
+        (task.repo, line_repair(task).line, line_repair(task).before)
+        for split in ("heldout_bugs", "dev")
+        for task in load_tasks("pocket", split)
+    }
+    policy = Demonstrator(WrongEdits(train), wrong_rate=0.9)
+    for task in train[::5]:
+        for message in play(policy, task, 0):
+            for name, arguments in message:
+                if name == "edit_lines":
+                    numbered = (line.partition("|") for line in arguments["text"].split("\n"))
+                    lines = {(task.repo, int(number), text) for number, _, text in numbered}
+                    assert not lines & heldout
 
 
 def test_the_factory_reads_the_tasks_of_its_environment(train: list[SWETask]) -> None:
@@ -88,5 +140,4 @@ def test_the_factory_reads_the_tasks_of_its_environment(train: list[SWETask]) ->
         tasks = train[:5]
 
     policy = demonstrator(Env())()
-    right = line_repair(train[0]).after
-    assert play(policy, train[0], 0, solved_by=right)[-1] == [("submit", {})]
+    assert play(policy, train[0], 0)[-1] == [("submit", {})]
