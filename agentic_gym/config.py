@@ -108,6 +108,11 @@ def parse_flags(
     if unknown:
         flags = [f"--{key.replace('_', '-')}" for key in _keys(cls)]
         word = unknown[0].split("=")[0].replace("_", "-")
+        if word in flags:
+            raise ConfigError(
+                f"{word} is a mapping and cannot be given as a flag: write it into a YAML file and give "
+                "that with --config"
+            )
         raise ConfigError(
             f"unknown flag {unknown[0]!r}.{_hint(word, flags)} --help lists all flags."
         )

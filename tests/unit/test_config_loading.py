@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import Field
@@ -255,3 +255,11 @@ def test_a_wrong_default_is_found() -> None:
 
     with pytest.raises(ConfigError, match="count"):
         Wrong()
+
+
+def test_a_mapping_as_a_flag_is_sent_to_the_file() -> None:
+    class WithMapping(StrictConfig):
+        options: dict[str, Any] = Field(default_factory=dict)
+
+    with pytest.raises(ConfigError, match=r"options is a mapping.*--config"):
+        parse_flags(WithMapping, ["--options", "{}"], default=WithMapping())
