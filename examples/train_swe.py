@@ -39,7 +39,7 @@ ENV = EnvSection(
         "tools": ["edit_lines", "undo", "submit"],
         "compact": True,
         "test_after_edit": True,
-        "sandboxes": 2,
+        "sandboxes": 4,
         "cache_tests": 50_000,
     },
     train_options={"split": "train"},
@@ -55,11 +55,14 @@ DEFAULT = TrainConfig(
     rollout=RolloutSection(
         concurrency=32, show_tools=False, max_tokens_per_turn=224, max_tokens_per_episode=1792
     ),
-    ppo=PPOSection(updates=9, ppo_epochs=1, minibatch_size=16, save_every=3),
+    # The starter knows more than it does at temperature 1: entropy is taken away, not given.
+    ppo=PPOSection(
+        updates=8, learning_rate=2e-4, entropy_coef=-0.1, value_warmup_updates=0, save_every=4
+    ),
     evaluations={
         "heldout_bugs": EvalSection(options={"split": "heldout_bugs"}, samples=4),
         "heldout_modules": EvalSection(
-            options={"split": "heldout_modules"}, samples=1, greedy=False
+            options={"split": "heldout_modules"}, num_tasks=48, samples=1, greedy=False
         ),
     },
     baselines={"random": "agentic_gym.envs.swe.baselines:random_agents"},
