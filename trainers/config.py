@@ -43,7 +43,7 @@ class AgenticPPOConfig(BaseConfig):  # type: ignore[misc]  # untyped base
         value_clip: largest change of a value that is rewarded in one update; None for no limit.
         value_detach: keep the value loss out of the policy's trunk.
         value_warmup_updates: first updates that train the value head alone.
-        entropy_coef: weight of the entropy bonus.
+        entropy_coef: weight of the entropy bonus; negative, it is a cost, which sharpens the policy.
         kl_coef: weight of the KL to the reference policy, which is the one that training started from.
         reuse_behaviour: with "group", take the behaviour log-probabilities of fresh tokens for the
             proximal ones instead of computing them (right where engine and trainer are verified).
