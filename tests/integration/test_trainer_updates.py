@@ -359,7 +359,7 @@ def test_foreign_checkpoints_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="is no checkpoint"):
         make(tmp_path / "x", batches(2)).train(tmp_path / "nowhere")
     make_model().save_pretrained(tmp_path / "checkpoint-0")
-    with pytest.raises(CheckpointError, match="has no source.json"):
+    with pytest.raises(CheckpointError, match=r"has no source\.json"):
         make(tmp_path / "x", batches(2)).train(tmp_path / "checkpoint-0")
 
 
