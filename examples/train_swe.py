@@ -55,10 +55,7 @@ DEFAULT = TrainConfig(
     rollout=RolloutSection(
         concurrency=32, show_tools=False, max_tokens_per_turn=224, max_tokens_per_episode=1792
     ),
-    # The starter knows more than it does at temperature 1: entropy is taken away, not given.
-    ppo=PPOSection(
-        updates=8, learning_rate=2e-4, entropy_coef=-0.1, value_warmup_updates=0, save_every=4
-    ),
+    ppo=PPOSection(updates=7, ppo_epochs=1, minibatch_size=16, save_every=4),
     evaluations={
         "heldout_bugs": EvalSection(options={"split": "heldout_bugs"}, samples=4),
         "heldout_modules": EvalSection(
@@ -66,7 +63,7 @@ DEFAULT = TrainConfig(
         ),
     },
     baselines={"random": "agentic_gym.envs.swe.baselines:random_agents"},
-    baseline_tasks=30,
+    baseline_tasks=20,
 )
 
 SMOKE = TrainConfig(
