@@ -7,7 +7,7 @@ evaluated again. Everything is kept in the run folder; ``report.html`` there sho
     python examples/train_swe.py                       # the default run
     python examples/train_swe.py --smoke               # all of it in a minute or so, for a look
     python examples/train_swe.py --resume --output-dir runs/train_swe
-    python examples/train_swe.py --ppo.updates 60 --model runs/other/checkpoints/checkpoint-12
+    python examples/train_swe.py --ppo.updates 60 --model runs/other/checkpoints/checkpoint-7
 
 Every key of ``TrainConfig`` is a flag (``--help`` lists them), and ``--config FILE`` reads a YAML file.
 """

@@ -80,8 +80,8 @@ class RolloutSection(StrictConfig):
 
     concurrency: Positive = 32
     temperature: Rate = 1.0
-    max_tokens_per_turn: Positive = 96
-    max_tokens_per_episode: Positive = 1536
+    max_tokens_per_turn: Positive = 224
+    max_tokens_per_episode: Positive = 1792
     episode_limit_s: Rate = 120.0
     engine_threads: Annotated[int, Field(ge=0)] = 1
     show_tools: bool = True

@@ -71,8 +71,8 @@ class EvalConfig(StrictConfig):
     sandboxes: Annotated[Positive, ReadWhen("compact", (True,))] = 2
     concurrency: Positive = 16
     temperature: Annotated[float, Field(ge=0)] = 1.0
-    max_tokens_per_turn: Positive = 96
-    max_tokens_per_episode: Positive = 1536
+    max_tokens_per_turn: Positive = 224
+    max_tokens_per_episode: Positive = 1792
     output_dir: Path | None = None
 
 
