@@ -58,7 +58,7 @@ class StarterConfig(StrictConfig):
         seed: of everything.
         max_source_chars: only tasks whose source is as short.
         vocab_size: of the tokenizer.
-        hidden: width of the model; heads have 32.
+        hidden: width of the model, a multiple of 64; heads have 32.
         layers: its depth.
         max_tokens: longest demonstration.
         copying_tokens: tokens of the first stage.
@@ -101,9 +101,10 @@ def record(config: StarterConfig) -> tuple[list[SWETask], list[Demonstration]]:
             sandboxes=2, cache_tests=50_000, max_turns=64,
         )  # fmt: skip
 
-    first = env().unwrapped
-    assert isinstance(first, SWEEnv)
-    tasks = list(first.tasks)
+    first = env()
+    assert isinstance(first.unwrapped, SWEEnv)
+    tasks = list(first.unwrapped.tasks)
+    first.close()
     wrong = WrongEdits(tasks)
     samples = range(config.demonstrations_per_task)
     demonstrations = record_many(

@@ -52,9 +52,7 @@ DEFAULT = TrainConfig(
     model="starter",
     env=ENV,
     demonstrations=DemonstrationSection(),
-    rollout=RolloutSection(
-        concurrency=32, show_tools=False, max_tokens_per_turn=224, max_tokens_per_episode=1792
-    ),
+    rollout=RolloutSection(show_tools=False),
     # docs/decisions/0007: without a cost on entropy the policy decays in so few updates.
     ppo=PPOSection(
         updates=6, learning_rate=2e-4, entropy_coef=-0.1, value_warmup_updates=0, save_every=3

@@ -41,7 +41,7 @@ class WarmStartConfig(StrictConfig):
             matched to AdamW's (Liu et al. 2025, arXiv 2502.16982, section 2.2), and AdamW for the rest.
         max_grad_norm: gradient clipping.
         precision: of the forward and backward pass; weights and optimizer stay in float32. "bfloat16" is
-            about 1.5 times as fast on processors with AMX, and slower on those without.
+            about 1.5 times as fast on a processor with AMX; elsewhere it was not measured.
         workers: threads that share a batch, each of which computes on its own; with torch set to one thread,
             two of them are faster than two threads in every operation. Results do not depend on timing.
     """

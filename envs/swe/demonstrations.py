@@ -95,11 +95,13 @@ class Demonstrator:
         wrong = self._wrong_edits.of(task)
         self._plan = []
         while len(self._plan) < self._max_wrong and rng.random() < self._wrong_rate:
-            if others and rng.random() < 0.5:
+            if others and (not wrong or rng.random() < 0.5):
                 self._plan.append((others.pop(rng.randrange(len(others))), self._lines))
             elif wrong:
                 edit = wrong.pop(rng.randrange(len(wrong)))
                 self._plan.append((_around(cut, edit.line), _with_line(right, edit)))
+            else:
+                break
         self._plan.append((broken, right))
 
     def act(self, observation: str, info: Mapping[str, Any]) -> str:

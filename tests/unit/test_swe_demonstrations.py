@@ -141,3 +141,11 @@ def test_the_factory_reads_the_tasks_of_its_environment(train: list[SWETask]) ->
 
     policy = demonstrator(Env())()
     assert play(policy, train[0], 0)[-1] == [("submit", {})]
+
+
+def test_one_that_has_nothing_to_get_wrong_plans_the_right_edit_alone() -> None:
+    task = next(t for t in load_tasks("pocket", "train") if t.repo == "merge_intervals")
+    policy = Demonstrator(WrongEdits([task]), wrong_rate=1.0, max_lines=100)
+    messages = play(policy, task, 0)
+    assert [message[-1][0] for message in messages].count("edit_lines") <= 3
+    assert messages[-1] == [("submit", {})]
