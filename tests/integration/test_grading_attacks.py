@@ -15,7 +15,6 @@ from agentic_gym.envs.swe.grading import Grade, Grader
 from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.sandbox.base import SandboxBackend
 from agentic_gym.sandbox.diffing import Change, tree_diff
-from agentic_gym.sandbox.select import select_backend
 from agentic_gym.tools import format_action
 from agentic_gym.types import Outcome
 
@@ -293,18 +292,6 @@ def patch_of(files: dict[str, str | None]) -> bytes:
         for path, content in files.items()
     ]
     return tree_diff(TASK.base_files, changes)
-
-
-@pytest.fixture(scope="module")
-def backend() -> SandboxBackend:
-    return select_backend()
-
-
-@pytest.fixture(scope="module")
-def grader(backend: SandboxBackend) -> Iterator[Grader]:
-    made = Grader(backend)
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")

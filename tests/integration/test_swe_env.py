@@ -18,7 +18,6 @@ from agentic_gym.envs.swe.task import SWETask, write_tasks
 from agentic_gym.errors import ConfigError, GraderError, SandboxDead, TaskError
 from agentic_gym.rewards.outcome import RewardConfig
 from agentic_gym.sandbox.base import SandboxBackend
-from agentic_gym.sandbox.select import select_backend
 from agentic_gym.tools import format_action
 from agentic_gym.types import Outcome
 
@@ -39,7 +38,7 @@ TASK = SWETask(
     problem_statement="double(5) is wrong.",
     visible_tests=["test_double.py"],
     hidden_tests={
-        "hidden_double.py": "from double import double\n\n\ndef test_h():\n    assert double(7) == 14\n"
+        "hidden_double.py": "import double\n\n\ndef test_h():\n    assert double.double(7) == 14\n"
     },
     fail_to_pass=["test_double.py::test_five", "hidden_double.py::test_h"],
     pass_to_pass=["test_double.py::test_two"],
@@ -54,18 +53,6 @@ SUBMIT = ("submit", dict[str, Any]())
 
 
 @pytest.fixture(scope="module")
-def backend() -> SandboxBackend:
-    return select_backend()
-
-
-@pytest.fixture(scope="module")
-def grader(backend: SandboxBackend) -> Iterator[Grader]:
-    made = Grader(backend)
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
 def env(backend: SandboxBackend, grader: Grader) -> Iterator[SWEEnv]:
     made = SWEEnv(
         tasks=[TASK, OTHER], split=None, backend=backend, grader=grader, test_timeout_s=60.0
@@ -76,14 +63,8 @@ def env(backend: SandboxBackend, grader: Grader) -> Iterator[SWEEnv]:
 
 @pytest.fixture(scope="module")
 def compact(backend: SandboxBackend, grader: Grader) -> Iterator[SWEEnv]:
-    made = SWEEnv(
-        tasks=[TASK],
-        backend=backend,
-        grader=grader,
-        compact=True,
-        test_after_edit=True,
-        test_timeout_s=60.0,
-    )
+    small: dict[str, Any] = {"compact": True, "test_after_edit": True, "test_timeout_s": 60.0}
+    made = SWEEnv(tasks=[TASK], backend=backend, grader=grader, **small)
     yield made
     made.close()
 

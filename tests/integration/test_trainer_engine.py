@@ -29,16 +29,7 @@ from agentic_gym.trainers.selection import UniformTasks
 from agentic_gym.trainers.value_head import attach
 from agentic_gym.types import Outcome, SamplingParams, TokenStream
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tensors this small are slower on two threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
 
 VOCAB, GOOD = 16, 3

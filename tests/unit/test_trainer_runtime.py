@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,19 @@ def make_runtime(rollout: Rollout, store: RunStore, **options: Any) -> Runtime:
     return Runtime(rollout=rollout, schedule=Sync(2), tasks=tasks, store=store, **options)
 
 
+@contextmanager
+def one_batch(folder: Path, publisher: WeightPublisher) -> Iterator[tuple[Runtime, RunStore]]:
+    """A runtime that has played its first batch."""
+    with (
+        RunStore(folder) as store,
+        Rollout(EchoEnv, lambda _: PolicyAgent(lambda *_: STOP), concurrency=2) as rollout,
+    ):
+        runtime = make_runtime(rollout, store, publisher=publisher)
+        runtime.begin(Start(0, NoPolicy()))
+        runtime.next_batch()
+        yield runtime, store
+
+
 def test_episodes_that_break_are_counted_although_no_batch_has_them(tmp_path: Path) -> None:
     left = [3, 0]  # how many episodes break while each batch is played
 
@@ -71,13 +85,7 @@ def test_what_an_update_measured_is_kept_when_publishing_fails(tmp_path: Path) -
                 raise EngineMismatch("they differ")
             return 0.0
 
-    with (
-        RunStore(tmp_path) as store,
-        Rollout(EchoEnv, lambda _: PolicyAgent(lambda *_: STOP), concurrency=2) as rollout,
-    ):
-        runtime = make_runtime(rollout, store, publisher=Failing())
-        runtime.begin(Start(0, NoPolicy()))
-        runtime.next_batch()
+    with one_batch(tmp_path, Failing()) as (runtime, store):
         with pytest.raises(EngineMismatch):
             runtime.update_finished(Update(1, NoPolicy(), None, {"entropy": 0.5}))
         assert store.metrics("entropy") == [(1, 0.5)]
@@ -94,13 +102,7 @@ def test_every_publish_is_compared_also_the_first(tmp_path: Path) -> None:
             asked.append(list(prompts))
             return 0.0
 
-    with (
-        RunStore(tmp_path) as store,
-        Rollout(EchoEnv, lambda _: PolicyAgent(lambda *_: STOP), concurrency=2) as rollout,
-    ):
-        runtime = make_runtime(rollout, store, publisher=Recording())
-        runtime.begin(Start(0, NoPolicy()))
-        runtime.next_batch()
+    with one_batch(tmp_path, Recording()) as (runtime, _):
         runtime.update_finished(Update(1, NoPolicy()))
     assert len(asked) == 2
     assert all(asked)
