@@ -328,6 +328,15 @@ def test_a_right_repair_is_solved_whatever_else_the_patch_touches(
     assert grade.solved, grade
 
 
+def test_a_grading_that_ran_out_of_time_is_not_kept(backend: SandboxBackend) -> None:
+    made = Grader(backend, cache_size=8)
+    slow = TASK.model_copy(update={"grade_timeout_s": 1.0})
+    first, second = (made.grade(slow, patch_of({"shop.py": BUGGY + CODE["hang"]})) for _ in "ab")
+    assert first.outcome == second.outcome == Outcome.FAILED
+    assert first is not second
+    made.close()
+
+
 def test_gold_solves_and_no_edit_does_not_each_time(grader: Grader) -> None:
     assert [grader.grade(TASK, TASK.gold_patch).outcome for _ in range(5)] == [Outcome.SOLVED] * 5
     assert [grader.grade(TASK, None).outcome for _ in range(5)] == [Outcome.FAILED] * 5
