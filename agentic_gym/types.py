@@ -21,6 +21,12 @@ FinishReason = Literal["stop", "length", "abort"]
 """Why a completion ended: a stop token, the token limit, or an abort."""
 
 
+class Slip(str):
+    """A message that a demonstrator writes in order to recover from it: context, never to be imitated."""
+
+    __slots__ = ()
+
+
 class Outcome(enum.StrEnum):
     """How an episode ended. ``INFRA_ERROR`` never trains and is never in a silent denominator."""
 

@@ -67,6 +67,7 @@ class StarterConfig(StrictConfig):
         marked: share of repairing exercises with marked lines.
         demonstrations_per_task: episodes of the demonstrator.
         wrong_rate: its chance of one more wrong edit.
+        slip_rate: its chance of garbling an edit first.
         copying: settings of the first stage.
         repairing: settings of the second.
         acting: settings of the third.
@@ -85,10 +86,13 @@ class StarterConfig(StrictConfig):
     rewriting_share: float = 0.35
     marked: float = 0.5
     demonstrations_per_task: int = 3
-    wrong_rate: float = 0.4
+    wrong_rate: float = 0.5
+    slip_rate: float = 0.3
     copying: WarmStartConfig = EXERCISING
     repairing: WarmStartConfig = EXERCISING
-    acting: WarmStartConfig = EXERCISING.model_copy(update={"learning_rate": 2e-3})
+    acting: WarmStartConfig = EXERCISING.model_copy(
+        update={"learning_rate": 2e-3, "context_weight": 0.0}
+    )
 
 
 def record(config: StarterConfig) -> tuple[list[SWETask], list[Demonstration]]:
@@ -106,10 +110,17 @@ def record(config: StarterConfig) -> tuple[list[SWETask], list[Demonstration]]:
     tasks = list(first.unwrapped.tasks)
     first.close()
     wrong = WrongEdits(tasks)
+    spared = [task for task in load_tasks("pocket") if task.split != "train"]
     samples = range(config.demonstrations_per_task)
     demonstrations = record_many(
         env,
-        lambda: Demonstrator(wrong, wrong_rate=config.wrong_rate),
+        lambda: Demonstrator(
+            wrong,
+            wrong_rate=config.wrong_rate,
+            max_wrong=4,
+            slip_rate=config.slip_rate,
+            spared=spared,
+        ),
         [(task.task_id, sample) for sample in samples for task in tasks],
     )
     solved = sum(demonstration.solved for demonstration in demonstrations)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import gymnasium
+import numpy as np
 
 from agentic_gym.chat import ChatCodec, Conversation
-from agentic_gym.types import Completion, Message, Outcome, TokenStream
+from agentic_gym.types import Completion, Message, Outcome, Slip, TokenStream
 
 
 class DemonstratorPolicy(Protocol):
@@ -24,7 +25,7 @@ class DemonstratorPolicy(Protocol):
         ...
 
     def act(self, observation: str, info: dict[str, Any]) -> str:
-        """The next message."""
+        """The next message; a :class:`~agentic_gym.types.Slip` if it is not to be imitated."""
         ...
 
 
@@ -115,7 +116,7 @@ def record_many(
 def encode(
     codec: ChatCodec, demonstrations: Iterable[Demonstration], *, max_tokens: int
 ) -> list[TokenStream]:
-    """Token streams whose ``sampled`` tokens are what the demonstrator wrote.
+    """Token streams whose ``sampled`` tokens are what the demonstrator wrote, but for its slips.
 
     Args:
         codec: of the model to be trained.
@@ -135,4 +136,7 @@ def _encode_one(codec: ChatCodec, demonstration: Demonstration) -> TokenStream:
         conversation.add_completion(Completion(ids, (0.0,) * len(ids), (0,) * len(ids), "stop"))
         if turn < len(demonstration.answers):
             conversation.add_observation(demonstration.answers[turn])
-    return conversation.stream()
+    stream = conversation.stream()
+    slips = [turn for turn, text in enumerate(demonstration.actions) if isinstance(text, Slip)]
+    sampled = stream.sampled & ~np.isin(stream.turns, slips)
+    return replace(stream, sampled=sampled, versions=np.where(sampled, stream.versions, -1))

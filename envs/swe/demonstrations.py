@@ -7,20 +7,27 @@ be learned from the tests, and which of its lines need not be known to write the
 The demonstrator's wrong edits come from *train* tasks only: either another block as it stands, or a block
 with a line that a train task of the same module starts from. Wrong edits drawn from the mutation grammar
 were rejected: they contain held-out bugs (a prototype leaked 159 of 163 that way).
+
+A model that samples its messages also garbles them, and what follows a message that nobody demonstrated is
+garbled too. So some edits are preceded by a garbled form of themselves, which the environment refuses or
+carries out to no good. These, and edits that break a line, are slips: the model reads how they are mended,
+and never learns to write them.
 """
 
 from __future__ import annotations
 
+import json
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from agentic_gym.envs.swe.blocks import MAX_BLOCK_LINES, blocks
 from agentic_gym.envs.swe.pocket import line_repair
 from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.tools import format_action
+from agentic_gym.types import Slip
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,23 @@ class WrongEdits:
         return [edit for edit in self._edits.get(task.repo, []) if edit != own]
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """An edit of the plan.
+
+    Attributes:
+        block: what it writes anew.
+        lines: the file as the edit would have it.
+        slip: whether it is not to be imitated.
+        garbled: whether it is written wrongly.
+    """
+
+    block: range
+    lines: list[str]
+    slip: bool = False
+    garbled: bool = False
+
+
 class Demonstrator:
     """A policy that repairs a task whose gold patch it knows.
 
@@ -63,6 +87,8 @@ class Demonstrator:
         wrong_rate: chance of one more wrong edit before the right one.
         max_wrong: most wrong edits of an episode.
         max_lines: most lines that an edit writes.
+        slip_rate: chance that an edit is preceded by a garbled form of itself.
+        spared: tasks whose bugs a garbled edit must not spell by accident.
     """
 
     def __init__(
@@ -72,51 +98,89 @@ class Demonstrator:
         wrong_rate: float = 0.5,
         max_wrong: int = 3,
         max_lines: int = MAX_BLOCK_LINES,
+        slip_rate: float = 0.0,
+        spared: Iterable[SWETask] = (),
     ) -> None:
         self._wrong_edits = wrong_edits
         self._wrong_rate = wrong_rate
         self._max_wrong = max_wrong
         self._max_lines = max_lines
-        self._plan: list[tuple[range, list[str]]] = []
-        self._lines: list[str] = []
+        self._slip_rate = slip_rate
+        self._spared: dict[str, list[str]] = defaultdict(list)
+        for task in spared:
+            self._spared[task.repo].append(json.dumps(line_repair(task).before.strip())[1:-1])
+        self._plan: list[_Step] = []
         self._path = ""
-        self._edited = False
+        self._rng = random.Random()
+        self._avoid: list[str] = []
 
     def reset(self, task: SWETask, seed: int) -> None:
         """Plans an episode; the same task and seed give the same plan."""
-        rng = random.Random(f"{task.task_id}/{seed}")
+        self._rng = rng = random.Random(f"{task.task_id}/{seed}")
         repair = line_repair(task)
-        self._path, self._edited = repair.path, False
-        self._lines = task.base_files[repair.path].decode().splitlines()
-        right = _with_line(self._lines, LineEdit(repair.line, repair.after))
+        self._path, self._avoid = repair.path, self._spared.get(task.repo, [])
+        lines = task.base_files[repair.path].decode().splitlines()
+        right = _with_line(lines, LineEdit(repair.line, repair.after))
         cut = blocks(right, self._max_lines)
         broken = _around(cut, repair.line)
         others = [block for block in cut if block != broken]
         wrong = self._wrong_edits.of(task)
-        self._plan = []
-        while len(self._plan) < self._max_wrong and rng.random() < self._wrong_rate:
+        plan: list[_Step] = []
+        while len(plan) < self._max_wrong and rng.random() < self._wrong_rate:
             if others and (not wrong or rng.random() < 0.5):
-                self._plan.append((others.pop(rng.randrange(len(others))), self._lines))
+                plan.append(_Step(others.pop(rng.randrange(len(others))), lines))
             elif wrong:
                 edit = wrong.pop(rng.randrange(len(wrong)))
-                self._plan.append((_around(cut, edit.line), _with_line(right, edit)))
+                plan.append(_Step(_around(cut, edit.line), _with_line(right, edit), slip=True))
             else:
                 break
-        self._plan.append((broken, right))
+        plan.append(_Step(broken, right))
+        self._plan = []
+        for step in plan:
+            while rng.random() < self._slip_rate:
+                self._plan.append(replace(step, slip=True, garbled=True))
+            self._plan.append(step)
 
     def act(self, observation: str, info: Mapping[str, Any]) -> str:
         """The next edit of the plan, taking back the last one; submission when the tests pass."""
-        passed = self._edited and info.get("tests_passed") == info.get("tests_total")
+        edited = "edited" in info
+        passed = edited and info.get("tests_passed") == info.get("tests_total")
         if passed or not self._plan:
             return format_action([("submit", {})])
-        block, lines = self._plan.pop(0)
-        calls: list[tuple[str, dict[str, Any]]] = [("undo", {})] if self._edited else []
+        step = self._plan.pop(0)
+        block = step.block
+        calls: list[tuple[str, dict[str, Any]]] = [("undo", {})] if edited else []
         # The lines as they are shown, number first: a small model that looks a line up by its number can
         # then copy it, and change what is wrong on the way.
-        text = "\n".join(f"{index + 1}|{lines[index]}" for index in block)
+        text = "\n".join(f"{index + 1}|{step.lines[index]}" for index in block)
         arguments = {"path": self._path, "start": block.start + 1, "text": text, "end": block.stop}
-        self._edited = any(lines[index] != self._lines[index] for index in block)
-        return format_action([*calls, ("edit_lines", arguments)])
+        action = format_action([*calls, ("edit_lines", arguments)])
+        if step.garbled:
+            action = garble(action, self._rng, self._avoid)
+        return Slip(action) if step.slip else action
+
+
+def garble(action: str, rng: random.Random, avoid: Sequence[str] = ()) -> str:
+    """A message that went wrong somewhere: cut off, gone on with another piece of itself, or both.
+
+    Args:
+        action: a message with one edit, at the end of the message.
+        rng: of the choices.
+        avoid: texts that must not arise; if one does every time, the message is cut off at its middle.
+    """
+    start = action.index('"edit_lines"')
+    for _ in range(8):
+        cut = rng.randrange(start, len(action))
+        again = rng.randrange(start, len(action))
+        rest = action[again:]
+        if rng.random() < 0.5:
+            rest = rest[: rng.randrange(1, 80)] + rng.choice(
+                ("", "\n</tool_call>", '"}}\n</tool_call>')
+            )
+        made = action[:cut] + rest
+        if made != action and not any(made.count(text) > action.count(text) for text in avoid):
+            return made
+    return action[: (start + len(action)) // 2]
 
 
 def _with_line(lines: Sequence[str], edit: LineEdit) -> list[str]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import json
+import random
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from agentic_gym.envs.swe.demonstrations import Demonstrator, WrongEdits, demonstrator
+from agentic_gym.envs.swe.demonstrations import Demonstrator, WrongEdits, demonstrator, garble
 from agentic_gym.envs.swe.editing import without_numbers
 from agentic_gym.envs.swe.pocket import line_repair, load_tasks
 from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.tools import parse_action
+from agentic_gym.types import Slip
 
 
 @pytest.fixture(scope="module")
@@ -28,14 +31,17 @@ def play(policy: Demonstrator, task: SWETask, seed: int) -> list[list[Any]]:
     right = [*base[: repair.line - 1], repair.after, *base[repair.line :]]
     lines = base
     messages = []
+    info: dict[str, Any] = {"tests_passed": 0, "tests_total": 2}
     for _ in range(10):
-        info: Mapping[str, Any] = {"tests_passed": 2 if lines == right else 0, "tests_total": 2}
         calls = parse_action(policy.act("", info)).calls
         messages.append([(call.name, call.arguments) for call in calls])
         for name, arguments in messages[-1]:
             if name == "submit":
                 return messages
             lines = written(base, arguments or {}) if name == "edit_lines" else base
+        info = {"tests_passed": 2 if lines == right else 0, "tests_total": 2}
+        if lines != base:
+            info["edited"] = {}
     raise AssertionError("the demonstrator never submitted")
 
 
@@ -97,7 +103,7 @@ def test_a_wrong_edit_that_passes_is_submitted(train: list[SWETask]) -> None:
         call = parse_action(policy.act("", {"tests_passed": 1, "tests_total": 2})).calls[0]
         if written(base, call.arguments or {}) != base:
             break
-    answer = policy.act("", {"tests_passed": 2, "tests_total": 2})
+    answer = policy.act("", {"tests_passed": 2, "tests_total": 2, "edited": {}})
     assert [call.name for call in parse_action(answer).calls] == ["submit"]
 
 
@@ -149,3 +155,60 @@ def test_one_that_has_nothing_to_get_wrong_plans_the_right_edit_alone() -> None:
     messages = play(policy, task, 0)
     assert [message[-1][0] for message in messages].count("edit_lines") <= 3
     assert messages[-1] == [("submit", {})]
+
+
+def test_edits_that_break_a_line_are_slips_and_others_are_not(train: list[SWETask]) -> None:
+    policy = Demonstrator(WrongEdits(train), wrong_rate=0.9)
+    kinds = set()
+    for task in train[:30]:
+        policy.reset(task, 0)
+        repair = line_repair(task)
+        base = task.base_files[repair.path].decode().splitlines()
+        for _ in range(5):
+            message = policy.act("", {})
+            call = parse_action(message).calls[0]
+            if call.name == "submit":
+                break
+            lines = written(base, call.arguments or {})
+            right = [*base[: repair.line - 1], repair.after, *base[repair.line :]]
+            assert isinstance(message, Slip) == (lines not in (base, right))
+            kinds.add(isinstance(message, Slip))
+    assert kinds == {True, False}
+
+
+def test_a_garbled_edit_is_never_the_edit_itself(train: list[SWETask]) -> None:
+    action = Demonstrator(WrongEdits(train), wrong_rate=0.0)
+    action.reset(train[0], 0)
+    right = action.act("", {})
+    rng = random.Random(0)
+    made = {garble(right, rng) for _ in range(200)}
+    assert right not in made
+    assert len(made) > 150
+    assert all(text.startswith(right[:12]) for text in made), "it begins as the edit does"
+    assert {bool(parse_action(text).calls[0].error) for text in made} == {True, False}
+
+
+def test_a_garbled_edit_spells_no_spared_bug(train: list[SWETask]) -> None:
+    tasks = load_tasks("pocket")
+    spared = [task for task in tasks if task.split != "train"]
+    policy = Demonstrator(WrongEdits(train), wrong_rate=0.0, slip_rate=0.8, spared=spared)
+    seen = 0
+    for task in train[::40]:
+        bugs = [
+            json.dumps(line_repair(t).before.strip())[1:-1] for t in spared if t.repo == task.repo
+        ]
+        base = json.dumps(task.base_files[line_repair(task).path].decode())
+        policy.reset(task, 0)
+        messages = [policy.act("", {}) for _ in range(30)]
+        for text in (text for text in messages if isinstance(text, Slip)):
+            seen += 1
+            assert not [bug for bug in bugs if bug in text and bug not in base]
+    assert seen > 30
+
+
+def test_a_garble_adds_nothing_that_is_to_be_avoided() -> None:
+    action = '<tool_call>\n{"name": "edit_lines", "arguments": {"text": "aaaa"}}\n</tool_call>'
+    for seed in range(30):
+        made = garble(action, random.Random(seed), sorted(set(action)))
+        assert made != action
+        assert all(made.count(character) <= action.count(character) for character in set(action))

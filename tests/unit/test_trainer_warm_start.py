@@ -18,7 +18,7 @@ from agentic_gym.trainers.demonstrations import Demonstration, encode, record_ma
 from agentic_gym.trainers.models import DecoderShape, count_parameters, load_policy, make_decoder
 from agentic_gym.trainers.tokenizer import train_tokenizer
 from agentic_gym.trainers.warm_start import WarmStartConfig, WarmStartStep, warm_start
-from agentic_gym.types import TokenStream
+from agentic_gym.types import Slip, TokenStream
 
 SHAPE = DecoderShape(
     hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=32, max_context=256
@@ -52,6 +52,16 @@ def test_what_the_demonstrator_wrote_is_marked(
     whole = codec.tokenizer.decode(stream.ids)
     assert "1 x = 1\n1 passed" in whole
     assert whole.index("1 failed") < whole.index(ACTION)
+
+
+def test_a_slip_is_read_and_not_imitated(codec: ChatCodec, demonstration: Demonstration) -> None:
+    first, second = demonstration.actions
+    slipped = dataclasses.replace(demonstration, actions=(Slip(first), second))
+    (stream,) = encode(codec, [slipped], max_tokens=256)
+    assert codec.tokenizer.decode(stream.ids[stream.sampled]) == f"{second}<|im_end|>"
+    assert (stream.versions[~stream.sampled] == -1).all()
+    (plain,) = encode(codec, [demonstration], max_tokens=256)
+    assert (stream.ids == plain.ids).all()
 
 
 def test_long_demonstrations_are_left_out_whole(
