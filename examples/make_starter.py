@@ -66,8 +66,8 @@ class StarterConfig(StrictConfig):
         rewriting_share: share of the second that is as the first.
         marked: share of repairing exercises with marked lines.
         demonstrations_per_task: episodes of the demonstrator.
-        wrong_rate: its chance of one more wrong edit.
-        slip_rate: its chance of garbling an edit first.
+        wrong_rate: its chance of beginning one block earlier.
+        garble_rate: its chance of garbling an edit first.
         copying: settings of the first stage.
         repairing: settings of the second.
         acting: settings of the third.
@@ -87,7 +87,7 @@ class StarterConfig(StrictConfig):
     marked: float = 0.5
     demonstrations_per_task: int = 3
     wrong_rate: float = 0.5
-    slip_rate: float = 0.3
+    garble_rate: float = 0.3
     copying: WarmStartConfig = EXERCISING
     repairing: WarmStartConfig = EXERCISING
     acting: WarmStartConfig = EXERCISING.model_copy(
@@ -118,7 +118,7 @@ def record(config: StarterConfig) -> tuple[list[SWETask], list[Demonstration]]:
             wrong,
             wrong_rate=config.wrong_rate,
             max_wrong=4,
-            slip_rate=config.slip_rate,
+            garble_rate=config.garble_rate,
             spared=spared,
         ),
         [(task.task_id, sample) for sample in samples for task in tasks],

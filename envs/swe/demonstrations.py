@@ -4,8 +4,12 @@ Warm starts need examples of the whole loop: a wrong edit, what the tests say th
 right edit, submission. An edit writes a block of a few lines anew (:mod:`.blocks`): which block is wrong can
 be learned from the tests, and which of its lines need not be known to write them as they should be.
 
-The demonstrator's wrong edits come from *train* tasks only: either another block as it stands, or a block
-with a line that a train task of the same module starts from. Wrong edits drawn from the mutation grammar
+The demonstrator goes through the file from some block down to the broken one, from the last block to the
+first: what was tried need not be remembered to try the next. With other blocks in any order, a small model
+wrote the same one again and again.
+
+The demonstrator's wrong edits come from *train* tasks only: a block with a line that a train task of the
+same module starts from. Wrong edits drawn from the mutation grammar
 were rejected: they contain held-out bugs (a prototype leaked 159 of 163 that way).
 
 A model that samples its messages also garbles them, and what follows a message that nobody demonstrated is
@@ -84,10 +88,11 @@ class Demonstrator:
 
     Args:
         wrong_edits: what it may get wrong.
-        wrong_rate: chance of one more wrong edit before the right one.
-        max_wrong: most wrong edits of an episode.
+        wrong_rate: chance that it begins one block earlier.
+        max_wrong: most blocks that it writes as they stand before it comes to the broken one.
         max_lines: most lines that an edit writes.
-        slip_rate: chance that an edit is preceded by a garbled form of itself.
+        slip_rate: chance that a block is first written with a bug.
+        garble_rate: chance that it is first written garbled, and once more.
         spared: tasks whose bugs a garbled edit must not spell by accident.
     """
 
@@ -98,7 +103,8 @@ class Demonstrator:
         wrong_rate: float = 0.5,
         max_wrong: int = 3,
         max_lines: int = MAX_BLOCK_LINES,
-        slip_rate: float = 0.0,
+        slip_rate: float = 0.25,
+        garble_rate: float = 0.0,
         spared: Iterable[SWETask] = (),
     ) -> None:
         self._wrong_edits = wrong_edits
@@ -106,6 +112,7 @@ class Demonstrator:
         self._max_wrong = max_wrong
         self._max_lines = max_lines
         self._slip_rate = slip_rate
+        self._garble_rate = garble_rate
         self._spared: dict[str, list[str]] = defaultdict(list)
         for task in spared:
             self._spared[task.repo].append(json.dumps(line_repair(task).before.strip())[1:-1])
@@ -123,21 +130,20 @@ class Demonstrator:
         right = _with_line(lines, LineEdit(repair.line, repair.after))
         cut = blocks(right, self._max_lines)
         broken = _around(cut, repair.line)
-        others = [block for block in cut if block != broken]
-        wrong = self._wrong_edits.of(task)
-        plan: list[_Step] = []
-        while len(plan) < self._max_wrong and rng.random() < self._wrong_rate:
-            if others and (not wrong or rng.random() < 0.5):
-                plan.append(_Step(others.pop(rng.randrange(len(others))), lines))
-            elif wrong:
-                edit = wrong.pop(rng.randrange(len(wrong)))
-                plan.append(_Step(_around(cut, edit.line), _with_line(right, edit), slip=True))
-            else:
-                break
-        plan.append(_Step(broken, right))
+        wrong: dict[range, list[LineEdit]] = defaultdict(list)
+        for edit in self._wrong_edits.of(task):
+            wrong[_around(cut, edit.line)].append(edit)
+        before = 0
+        while before < min(self._max_wrong, len(cut) - 1) and rng.random() < self._wrong_rate:
+            before += 1
+        at = cut.index(broken)
         self._plan = []
-        for step in plan:
-            while rng.random() < self._slip_rate:
+        for index in range(at - before, at + 1):
+            block = cut[index % len(cut)]
+            step = _Step(block, right if block == broken else lines)
+            if wrong[block] and rng.random() < self._slip_rate:
+                self._plan.append(_Step(block, _with_line(right, rng.choice(wrong[block])), True))
+            while rng.random() < self._garble_rate:
                 self._plan.append(replace(step, slip=True, garbled=True))
             self._plan.append(step)
 

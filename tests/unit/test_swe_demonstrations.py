@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agentic_gym.envs.swe.blocks import blocks
 from agentic_gym.envs.swe.demonstrations import Demonstrator, WrongEdits, demonstrator, garble
 from agentic_gym.envs.swe.editing import without_numbers
 from agentic_gym.envs.swe.pocket import line_repair, load_tasks
@@ -32,7 +33,7 @@ def play(policy: Demonstrator, task: SWETask, seed: int) -> list[list[Any]]:
     lines = base
     messages = []
     info: dict[str, Any] = {"tests_passed": 0, "tests_total": 2}
-    for _ in range(10):
+    for _ in range(20):
         calls = parse_action(policy.act("", info)).calls
         messages.append([(call.name, call.arguments) for call in calls])
         for name, arguments in messages[-1]:
@@ -96,7 +97,7 @@ def test_equal_seeds_give_equal_episodes(train: list[SWETask]) -> None:
 
 
 def test_a_wrong_edit_that_passes_is_submitted(train: list[SWETask]) -> None:
-    policy = Demonstrator(WrongEdits(train), wrong_rate=1.0)
+    policy = Demonstrator(WrongEdits(train), wrong_rate=1.0, slip_rate=1.0)
     base = train[0].base_files[line_repair(train[0]).path].decode().splitlines()
     for seed in range(20):
         policy.reset(train[0], seed)
@@ -158,7 +159,7 @@ def test_one_that_has_nothing_to_get_wrong_plans_the_right_edit_alone() -> None:
 
 
 def test_edits_that_break_a_line_are_slips_and_others_are_not(train: list[SWETask]) -> None:
-    policy = Demonstrator(WrongEdits(train), wrong_rate=0.9)
+    policy = Demonstrator(WrongEdits(train), wrong_rate=0.9, slip_rate=0.8)
     kinds = set()
     for task in train[:30]:
         policy.reset(task, 0)
@@ -176,6 +177,21 @@ def test_edits_that_break_a_line_are_slips_and_others_are_not(train: list[SWETas
     assert kinds == {True, False}
 
 
+def test_blocks_follow_one_another_from_the_last_to_the_first(train: list[SWETask]) -> None:
+    policy = Demonstrator(WrongEdits(train), wrong_rate=1.0, max_wrong=99, slip_rate=0.0)
+    wrapped = 0
+    for task in train[::20]:
+        messages = play(policy, task, 0)
+        spans = [(edit["start"], edit["end"]) for *_, (_, edit) in messages[:-1]]
+        path = line_repair(task).path
+        assert len(set(spans)) == len(blocks(task.base_files[path].decode().splitlines()))
+        first = min(spans)[0]
+        for (_, end), (start, _) in itertools.pairwise(spans):
+            wrapped += start < end
+            assert start > end or (start == first and end == max(spans)[1])
+    assert wrapped
+
+
 def test_a_garbled_edit_is_never_the_edit_itself(train: list[SWETask]) -> None:
     action = Demonstrator(WrongEdits(train), wrong_rate=0.0)
     action.reset(train[0], 0)
@@ -191,7 +207,7 @@ def test_a_garbled_edit_is_never_the_edit_itself(train: list[SWETask]) -> None:
 def test_a_garbled_edit_spells_no_spared_bug(train: list[SWETask]) -> None:
     tasks = load_tasks("pocket")
     spared = [task for task in tasks if task.split != "train"]
-    policy = Demonstrator(WrongEdits(train), wrong_rate=0.0, slip_rate=0.8, spared=spared)
+    policy = Demonstrator(WrongEdits(train), wrong_rate=0.0, garble_rate=0.8, spared=spared)
     seen = 0
     for task in train[::40]:
         bugs = [
