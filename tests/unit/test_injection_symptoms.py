@@ -105,3 +105,12 @@ def test_messages_are_short_and_hold_no_address() -> None:
     assert found is not None
     assert len(found.message) == MESSAGE_LIMIT
     assert found.message.startswith("assert <f at 0x…> == 999")
+
+
+@pytest.mark.parametrize("output", ["", "x" * 100, "killed\n"])
+def test_output_without_any_section_still_gives_a_symptom(output: str) -> None:
+    """It may be cut short, or replaced by the code under test: that is no fault of the machinery."""
+    found = symptom(TestReport({"test_a.py::test_one": "failed"}, 1, output), "test_a.py")
+    assert found is not None
+    assert found.test == "test_one"
+    assert found.message

@@ -97,9 +97,12 @@ def _section(output: str, test: str) -> str:
     """The part of pytest's output that is about one test."""
     wanted = test.replace("::", ".")
     parts = list(_SECTION.finditer(output))
-    for match, following in zip(parts, [*parts[1:], None], strict=True):
+    ends = [part.start() for part in parts[1:]] + [len(output)]
+    for match, end in zip(
+        parts, ends, strict=False
+    ):  # output without sections has an end all the same
         if match["title"] == wanted:
-            return output[match.end() : following.start() if following else len(output)]
+            return output[match.end() : end]
     return ""
 
 
