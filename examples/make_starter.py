@@ -66,7 +66,7 @@ class StarterConfig(StrictConfig):
         rewriting_share: share of the second that is as the first.
         marked: share of repairing exercises with marked lines.
         demonstrations_per_task: episodes of the demonstrator.
-        wrong_rate: its chance of beginning one block earlier.
+        detour_rate: its chance of beginning one block earlier.
         garble_rate: its chance of garbling an edit first.
         copying: settings of the first stage.
         repairing: settings of the second.
@@ -86,13 +86,18 @@ class StarterConfig(StrictConfig):
     rewriting_share: float = 0.35
     marked: float = 0.5
     demonstrations_per_task: int = 3
-    wrong_rate: float = 0.5
+    detour_rate: float = 0.5
     garble_rate: float = 0.3
     copying: WarmStartConfig = EXERCISING
     repairing: WarmStartConfig = EXERCISING
     acting: WarmStartConfig = EXERCISING.model_copy(
         update={"learning_rate": 2e-3, "context_weight": 0.0}
     )
+
+
+def spared_tasks() -> list[SWETask]:
+    """Tasks of the other splits: nothing that the starter reads may hold their bugs."""
+    return [task for task in load_tasks("pocket") if task.split != "train"]
 
 
 def record(config: StarterConfig) -> tuple[list[SWETask], list[Demonstration]]:
@@ -110,14 +115,13 @@ def record(config: StarterConfig) -> tuple[list[SWETask], list[Demonstration]]:
     tasks = list(first.unwrapped.tasks)
     first.close()
     wrong = WrongEdits(tasks)
-    spared = [task for task in load_tasks("pocket") if task.split != "train"]
+    spared = spared_tasks()
     samples = range(config.demonstrations_per_task)
     demonstrations = record_many(
         env,
         lambda: Demonstrator(
             wrong,
-            wrong_rate=config.wrong_rate,
-            max_wrong=4,
+            detour_rate=config.detour_rate,
             garble_rate=config.garble_rate,
             spared=spared,
         ),
@@ -152,8 +156,7 @@ def stages(
     config: StarterConfig, codec: ChatCodec, tasks: Sequence[SWETask], acting: Streams
 ) -> dict[Stage, tuple[Streams, WarmStartConfig]]:
     """What each stage learns from, and how."""
-    spared = [task for task in load_tasks("pocket") if task.split != "train"]
-    exercises = Exercises(tasks, spared, seed=config.seed)
+    exercises = Exercises(tasks, spared_tasks(), seed=config.seed)
     copying = written(codec, exercises.rewriting, config.copying_tokens)
     more = written(codec, exercises.rewriting, config.repairing_tokens * config.rewriting_share)
     repairing = written(

@@ -53,7 +53,7 @@ DEFAULT = TrainConfig(
     env=ENV,
     demonstrations=DemonstrationSection(),
     rollout=RolloutSection(show_tools=False),
-    # docs/decisions/0007: without a cost on entropy the policy decays in so few updates.
+    # What was tried, and what each did: docs/decisions/0007.
     ppo=PPOSection(
         updates=6, learning_rate=2e-4, entropy_coef=-0.1, value_warmup_updates=0, save_every=3
     ),

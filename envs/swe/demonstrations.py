@@ -4,13 +4,13 @@ Warm starts need examples of the whole loop: a wrong edit, what the tests say th
 right edit, submission. An edit writes a block of a few lines anew (:mod:`.blocks`): which block is wrong can
 be learned from the tests, and which of its lines need not be known to write them as they should be.
 
-The demonstrator goes through the file from some block down to the broken one, from the last block to the
-first: what was tried need not be remembered to try the next. With other blocks in any order, a small model
-wrote the same one again and again.
+It goes down the file from some block to the broken one, and from the last block on to the first: what was
+tried need not be remembered to try the next. With other blocks in any order, a small model wrote the same
+one again and again.
 
-The demonstrator's wrong edits come from *train* tasks only: a block with a line that a train task of the
-same module starts from. Wrong edits drawn from the mutation grammar
-were rejected: they contain held-out bugs (a prototype leaked 159 of 163 that way).
+Its wrong edits come from *train* tasks only: a block with a line that a train task of the same module starts
+from. Wrong edits drawn from the mutation grammar were rejected: they contain held-out bugs (a prototype
+leaked 159 of 163 that way).
 
 A model that samples its messages also garbles them, and what follows a message that nobody demonstrated is
 garbled too. So some edits are preceded by a garbled form of themselves, which the environment refuses or
@@ -88,8 +88,8 @@ class Demonstrator:
 
     Args:
         wrong_edits: what it may get wrong.
-        wrong_rate: chance that it begins one block earlier.
-        max_wrong: most blocks that it writes as they stand before it comes to the broken one.
+        detour_rate: chance that it begins one block earlier, and one more.
+        max_detour: most blocks that it writes as they stand before it comes to the broken one.
         max_lines: most lines that an edit writes.
         slip_rate: chance that a block is first written with a bug.
         garble_rate: chance that it is first written garbled, and once more.
@@ -100,16 +100,16 @@ class Demonstrator:
         self,
         wrong_edits: WrongEdits,
         *,
-        wrong_rate: float = 0.5,
-        max_wrong: int = 3,
+        detour_rate: float = 0.5,
+        max_detour: int = 4,
         max_lines: int = MAX_BLOCK_LINES,
         slip_rate: float = 0.25,
         garble_rate: float = 0.0,
         spared: Iterable[SWETask] = (),
     ) -> None:
         self._wrong_edits = wrong_edits
-        self._wrong_rate = wrong_rate
-        self._max_wrong = max_wrong
+        self._detour_rate = detour_rate
+        self._max_detour = max_detour
         self._max_lines = max_lines
         self._slip_rate = slip_rate
         self._garble_rate = garble_rate
@@ -133,16 +133,17 @@ class Demonstrator:
         wrong: dict[range, list[LineEdit]] = defaultdict(list)
         for edit in self._wrong_edits.of(task):
             wrong[_around(cut, edit.line)].append(edit)
-        before = 0
-        while before < min(self._max_wrong, len(cut) - 1) and rng.random() < self._wrong_rate:
-            before += 1
+        detour = 0
+        while detour < min(self._max_detour, len(cut) - 1) and rng.random() < self._detour_rate:
+            detour += 1
         at = cut.index(broken)
         self._plan = []
-        for index in range(at - before, at + 1):
+        for index in range(at - detour, at + 1):
             block = cut[index % len(cut)]
             step = _Step(block, right if block == broken else lines)
             if wrong[block] and rng.random() < self._slip_rate:
-                self._plan.append(_Step(block, _with_line(right, rng.choice(wrong[block])), True))
+                bug = _with_line(right, rng.choice(wrong[block]))
+                self._plan.append(_Step(block, bug, slip=True))
             while rng.random() < self._garble_rate:
                 self._plan.append(replace(step, slip=True, garbled=True))
             self._plan.append(step)

@@ -78,7 +78,7 @@ def test_it_ends_with_the_right_edit_and_submission(train: list[SWETask]) -> Non
 
 
 def test_what_was_changed_is_taken_back_first(train: list[SWETask]) -> None:
-    policy = Demonstrator(WrongEdits(train), wrong_rate=0.9)
+    policy = Demonstrator(WrongEdits(train), detour_rate=0.9)
     kinds = set()
     for seed, task in enumerate(train[:40]):
         base = task.base_files[line_repair(task).path].decode().splitlines()
@@ -91,13 +91,13 @@ def test_what_was_changed_is_taken_back_first(train: list[SWETask]) -> None:
 
 
 def test_equal_seeds_give_equal_episodes(train: list[SWETask]) -> None:
-    policy = Demonstrator(WrongEdits(train), wrong_rate=0.9)
+    policy = Demonstrator(WrongEdits(train), detour_rate=0.9)
     episodes = [play(policy, train[0], seed) for seed in (1, 2, 1)]
     assert episodes[0] == episodes[2]
 
 
 def test_a_wrong_edit_that_passes_is_submitted(train: list[SWETask]) -> None:
-    policy = Demonstrator(WrongEdits(train), wrong_rate=1.0, slip_rate=1.0)
+    policy = Demonstrator(WrongEdits(train), detour_rate=1.0, slip_rate=1.0)
     base = train[0].base_files[line_repair(train[0]).path].decode().splitlines()
     for seed in range(20):
         policy.reset(train[0], seed)
@@ -132,7 +132,7 @@ def test_no_heldout_bug_stands_in_a_block(train: list[SWETask]) -> None:
         for split in ("heldout_bugs", "dev")
         for task in load_tasks("pocket", split)
     }
-    policy = Demonstrator(WrongEdits(train), wrong_rate=0.9)
+    policy = Demonstrator(WrongEdits(train), detour_rate=0.9)
     for task in train[::5]:
         for message in play(policy, task, 0):
             for name, arguments in message:
@@ -150,16 +150,16 @@ def test_the_factory_reads_the_tasks_of_its_environment(train: list[SWETask]) ->
     assert play(policy, train[0], 0)[-1] == [("submit", {})]
 
 
-def test_one_that_has_nothing_to_get_wrong_plans_the_right_edit_alone() -> None:
+def test_a_detour_ends_when_every_block_was_written() -> None:
     task = next(t for t in load_tasks("pocket", "train") if t.repo == "merge_intervals")
-    policy = Demonstrator(WrongEdits([task]), wrong_rate=1.0, max_lines=100)
+    policy = Demonstrator(WrongEdits([task]), detour_rate=1.0, max_detour=99, max_lines=100)
     messages = play(policy, task, 0)
-    assert [message[-1][0] for message in messages].count("edit_lines") <= 3
-    assert messages[-1] == [("submit", {})]
+    whole = blocks(task.base_files[line_repair(task).path].decode().splitlines(), 100)
+    assert [message[-1][0] for message in messages] == ["edit_lines"] * len(whole) + ["submit"]
 
 
 def test_edits_that_break_a_line_are_slips_and_others_are_not(train: list[SWETask]) -> None:
-    policy = Demonstrator(WrongEdits(train), wrong_rate=0.9, slip_rate=0.8)
+    policy = Demonstrator(WrongEdits(train), detour_rate=0.9, slip_rate=0.8)
     kinds = set()
     for task in train[:30]:
         policy.reset(task, 0)
@@ -178,7 +178,7 @@ def test_edits_that_break_a_line_are_slips_and_others_are_not(train: list[SWETas
 
 
 def test_blocks_follow_one_another_from_the_last_to_the_first(train: list[SWETask]) -> None:
-    policy = Demonstrator(WrongEdits(train), wrong_rate=1.0, max_wrong=99, slip_rate=0.0)
+    policy = Demonstrator(WrongEdits(train), detour_rate=1.0, max_detour=99, slip_rate=0.0)
     wrapped = 0
     for task in train[::20]:
         messages = play(policy, task, 0)
@@ -193,7 +193,7 @@ def test_blocks_follow_one_another_from_the_last_to_the_first(train: list[SWETas
 
 
 def test_a_garbled_edit_is_never_the_edit_itself(train: list[SWETask]) -> None:
-    action = Demonstrator(WrongEdits(train), wrong_rate=0.0)
+    action = Demonstrator(WrongEdits(train), detour_rate=0.0)
     action.reset(train[0], 0)
     right = action.act("", {})
     rng = random.Random(0)
@@ -207,7 +207,7 @@ def test_a_garbled_edit_is_never_the_edit_itself(train: list[SWETask]) -> None:
 def test_a_garbled_edit_spells_no_spared_bug(train: list[SWETask]) -> None:
     tasks = load_tasks("pocket")
     spared = [task for task in tasks if task.split != "train"]
-    policy = Demonstrator(WrongEdits(train), wrong_rate=0.0, garble_rate=0.8, spared=spared)
+    policy = Demonstrator(WrongEdits(train), detour_rate=0.0, garble_rate=0.8, spared=spared)
     seen = 0
     for task in train[::40]:
         bugs = [
