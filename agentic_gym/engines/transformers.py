@@ -179,6 +179,9 @@ class TransformersEngine:
     ) -> None:
         """Copies weights in; they must not change before this returns.
 
+        A caller who is cancelled withdraws the publish, and the engine goes on with the weights that it
+        has. Only a publish that is loading by then is completed; the version tells.
+
         Raises:
             EngineError: names or shapes do not fit (nothing was changed), or the engine is closed.
             ConfigError: unknown mode.
@@ -199,8 +202,21 @@ class TransformersEngine:
             else:
                 self._load(weights, version, settle)
 
+        def withdraw() -> None:
+            self._publishes = [pending for pending in self._publishes if pending[2] is not settle]
+            self._batcher.held = bool(self._publishes)
+            withdrawn(None)
+
         self._tell(begin, settle)
-        await future
+        try:
+            await future
+        except asyncio.CancelledError:
+            gone: asyncio.Future[None] = loop.create_future()
+            withdrawn = _settle(loop, gone)
+            self._tell(withdraw, withdrawn)
+            with contextlib.suppress(EngineError):
+                await gone  # from here on the caller may change the weights
+            raise
 
     async def close(self) -> None:
         """Ends running requests as aborted and stops the worker; idempotent."""

@@ -202,6 +202,33 @@ def test_what_a_publish_does_to_a_running_request(mode: Any) -> None:
         assert 10 <= len(versions) < 100
 
 
+def test_a_cancelled_publish_is_withdrawn_and_the_engine_goes_on() -> None:
+    async def main() -> None:
+        engine = make_engine(max_context=128)
+        running = asyncio.create_task(engine.generate(PROMPT, params(110), request_id="a"))
+        while engine.stats.sampled_tokens < 5:
+            await asyncio.sleep(0.001)
+        weights = make_model(1).state_dict()
+        one, two = (asyncio.create_task(engine.publish(weights, version=v)) for v in (1, 2))
+        await asyncio.sleep(0)  # both are told
+        one.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await one
+        two.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await two
+        late = await engine.generate(PROMPT, params(4), request_id="b")
+        assert not running.done()  # it was not held back until "a" ended
+        assert late.weight_versions == (0,) * 4
+        assert set((await running).weight_versions) == {0}
+        assert engine.version == 0
+        await engine.publish(weights, version=3)
+        assert engine.version == 3
+        await engine.close()
+
+    asyncio.run(main())
+
+
 def test_training_goes_on_without_disturbing_the_engine() -> None:
     model = make_model()
     engine = make_engine(model)
