@@ -26,6 +26,44 @@ _T = TypeVar("_T")
 EnvFactory = Callable[[], gymnasium.Env[Any, Any]]
 
 
+class Gate:
+    """Bounds how many environments compute at once; of one event loop.
+
+    A call that was given up keeps its place until its thread has really come back: it still computes.
+
+    Args:
+        places: how many.
+    """
+
+    def __init__(self, places: int) -> None:
+        self._places = places
+        self._free = asyncio.Semaphore(places)
+        self.num_given_up = 0  # places held by calls that nobody waits for
+
+    async def enter(self, patience_s: float | None) -> None:
+        """Waits for a place.
+
+        Raises:
+            InfraError: for ``patience_s``, every place was held by a call that was given up.
+        """
+        waiting = asyncio.ensure_future(self._free.acquire())
+        try:
+            while not (await asyncio.wait({waiting}, timeout=patience_s))[0]:
+                if self.num_given_up >= self._places:
+                    raise InfraError(
+                        f"environment calls that were given up but never came back hold all "
+                        f"{self._places} step_threads: end what they wait for, or raise step_threads"
+                    )
+        except BaseException:
+            if not waiting.cancel():  # it has the place already
+                self._free.release()
+            raise
+
+    def leave(self) -> None:
+        """Frees a place."""
+        self._free.release()
+
+
 class EnvThread:
     """An environment in a thread of its own.
 
@@ -34,7 +72,7 @@ class EnvThread:
         limit_s: seconds after which a call is given up.
 
     Attributes:
-        gate: bounds how many environments compute at once; shared by many. None: no bound.
+        gate: shared by many environments. None: no bound.
         healthy: the last call has come back well; otherwise the environment is lost.
     """
 
@@ -45,7 +83,7 @@ class EnvThread:
         limit_s: float | None = None,
     ) -> None:
         self._factory = factory
-        self.gate: asyncio.Semaphore | None = None
+        self.gate: Gate | None = None
         self._limit_s = limit_s
         self._env: gymnasium.Env[Any, Any] | None = None
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -90,30 +128,41 @@ class EnvThread:
         healthy, self.healthy = self.healthy, False  # until it has come back well
         if not healthy:
             raise InfraError("this environment was given up after an error")
-        async with self.gate or contextlib.nullcontext():
-            loop = asyncio.get_running_loop()
-            future: asyncio.Future[_T] = loop.create_future()
+        gate = self.gate
+        if gate is not None:
+            await gate.enter(self._limit_s)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[_T] = loop.create_future()
 
-            def work() -> None:
-                try:
-                    if self._env is None:
-                        self._env = self._factory()
-                    result, error = function(self._env), None
-                except BaseException as raised:
-                    result, error = None, _carried(raised)
-                with contextlib.suppress(RuntimeError):  # the loop may be closed by now
-                    loop.call_soon_threadsafe(_resolve, future, result, error)
+        def end(result: Any, error: BaseException | None) -> None:
+            if gate is not None:
+                gate.num_given_up -= future.done()
+                gate.leave()
+            _resolve(future, result, error)
 
-            self._queue.put(work)
+        def work() -> None:
             try:
-                async with asyncio.timeout(self._limit_s):
-                    answer = await future
-            except TimeoutError:
-                if not future.cancelled():  # the environment's own error
-                    raise
-                raise InfraError(
-                    f"the environment did not come back within {self._limit_s} s; it was replaced"
-                ) from None
+                if self._env is None:
+                    self._env = self._factory()
+                result, error = function(self._env), None
+            except BaseException as raised:
+                result, error = None, _carried(raised)
+            with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+                loop.call_soon_threadsafe(end, result, error)
+
+        self._queue.put(work)
+        try:
+            async with asyncio.timeout(self._limit_s):
+                answer = await future
+        except TimeoutError:
+            if not future.cancelled():  # the environment's own error
+                raise
+            raise InfraError(
+                f"the environment did not come back within {self._limit_s} s; it was replaced"
+            ) from None
+        finally:
+            if gate is not None:
+                gate.num_given_up += future.cancelled()
         self.healthy = True
         return answer
 

@@ -25,7 +25,7 @@ from typing import Any, Self, TypeVar
 from pydantic_core import to_jsonable_python
 
 from agentic_gym.agent import Agent
-from agentic_gym.env_thread import EnvFactory, EnvThread
+from agentic_gym.env_thread import EnvFactory, EnvThread, Gate
 from agentic_gym.errors import ConfigError, InfraError, UserError
 from agentic_gym.types import Outcome, Trajectory, Turn
 
@@ -142,7 +142,8 @@ class Rollout:
         env_factory: makes an environment.
         agent_factory: makes the agent of an episode.
         concurrency: episodes at once; each has an environment.
-        step_threads: environments that compute at once; None: all.
+        step_threads: environments that compute at once, calls that were given up but still run
+            included; None: all.
         episode_limit_s: wall-clock budget of an episode; then it is truncated.
         call_limit_s: budget of one environment call; then the episode is an ``infra_error``.
         clock: seconds.
@@ -168,12 +169,12 @@ class Rollout:
         self._env_factory = env_factory
         self._agent_factory = agent_factory
         self._concurrency = concurrency
-        self._step_threads = step_threads or concurrency
+        self._step_threads = step_threads
         self._episode_limit_s = episode_limit_s
         self._call_limit_s = call_limit_s
         self._clock = clock
         self._idle: list[EnvThread] = []
-        self._gate: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
+        self._gate: tuple[asyncio.AbstractEventLoop, Gate] | None = None
         self._runner: asyncio.Runner | None = None
 
     async def run(self, launches: Iterable[Launch]) -> AsyncGenerator[Trajectory]:
@@ -274,10 +275,12 @@ class Rollout:
     def _new_env(self) -> EnvThread:
         return EnvThread(self._env_factory, limit_s=self._call_limit_s)
 
-    def _current_gate(self) -> asyncio.Semaphore:
+    def _current_gate(self) -> Gate | None:
+        if self._step_threads is None:
+            return None  # calls that hang then keep nobody out, however many there come to be
         loop = asyncio.get_running_loop()
         if self._gate is None or self._gate[0] is not loop:
-            self._gate = loop, asyncio.Semaphore(self._step_threads)
+            self._gate = loop, Gate(self._step_threads)
         return self._gate[1]
 
     async def _gather(

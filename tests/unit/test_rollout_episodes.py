@@ -13,7 +13,8 @@ from agentic_gym.agent import LMAgent, PolicyAgent
 from agentic_gym.chat import ChatCodec
 from agentic_gym.engines.scripted import ScriptedEngine
 from agentic_gym.env import ToolEnv
-from agentic_gym.errors import ConfigError, SandboxDead
+from agentic_gym.env_thread import EnvThread, Gate
+from agentic_gym.errors import ConfigError, InfraError, SandboxDead
 from agentic_gym.rollout import Launch, Rollout
 from agentic_gym.testing import EchoEnv, GuessEnv
 from agentic_gym.tools import format_action, tool
@@ -215,6 +216,40 @@ def test_a_call_that_hangs_holds_nobody() -> None:
     assert found[0].error is not None
     assert "0.2 s" in found[0].error
     assert {trajectory.outcome for trajectory in found[1:]} == {Outcome.SOLVED}
+
+
+def test_a_call_that_was_given_up_keeps_its_place_until_it_comes_back() -> None:
+    release = threading.Event()
+    order: list[str] = []
+
+    class Hanging(EchoEnv):
+        def start(self, options: dict[str, Any]) -> str:
+            if options.get("hang"):
+                release.wait(60)
+            order.append("hung" if options.get("hang") else "played")
+            return super().start(options)
+
+    async def main() -> None:
+        gate = Gate(1)
+        envs = [EnvThread(Hanging, limit_s=limit_s) for limit_s in (0.01, 0.01, 60.0, 60.0)]
+        for env in envs:
+            env.gate = gate
+        stuck, quick, leaving, patient = envs
+        with pytest.raises(InfraError, match=r"did not come back within 0\.01 s"):
+            await stuck.reset(0, {"hang": True})
+        with pytest.raises(InfraError, match="hold all 1 step_threads"):
+            await quick.reset(0, {})
+        left, waiting = (asyncio.create_task(env.reset(0, {})) for env in (leaving, patient))
+        await asyncio.wait({waiting}, timeout=0.02)
+        left.cancel()
+        release.set()
+        await waiting
+        for env in envs:
+            env.close()
+            env.join(60)
+
+    asyncio.run(main())
+    assert order == ["hung", "played"]
 
 
 def test_a_user_error_stops_the_rollout() -> None:
