@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import itertools
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import Literal
 Mode = Literal["100644", "100755", "120000"]
 _BASE_MODE: Mode = "100644"
 _CONTEXT = 3
-_MAX_MATCHES = 1_000_000  # beyond, two files are not compared line by line: it would take too long
+_MAX_WORK = 1_000_000  # lines and pairs of equal lines looked at for one file: half a second
 _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
 
 _Opcode = tuple[bool, int, int, int, int]  # (equal, a_start, a_end, b_start, b_end)
@@ -140,27 +141,54 @@ def _range(start: int, end: int) -> bytes:
 
 
 def _opcodes(a: Sequence[bytes], b: Sequence[bytes]) -> list[_Opcode]:
-    """Runs of equal and unequal lines; equal ends are cut off before the costly comparison."""
+    """Runs of equal and unequal lines, in turns; equal ends are cut off before the costly comparison."""
     shorter = min(len(a), len(b))
     head = next((i for i in range(shorter) if a[i] != b[i]), shorter)
     rest = shorter - head
     tail = next((i for i in range(rest) if a[-1 - i] != b[-1 - i]), rest)
     middle_a, middle_b = a[head : len(a) - tail], b[head : len(b) - tail]
-    result: list[_Opcode] = [(True, 0, head, 0, head)] if head else []
-    if _comparable(middle_a, middle_b):
-        matcher = difflib.SequenceMatcher(None, middle_a, middle_b, autojunk=False)
-        for tag, i1, i2, j1, j2 in matcher.get_opcodes():
-            result.append((tag == "equal", i1 + head, i2 + head, j1 + head, j2 + head))
-    elif middle_a or middle_b:
-        result.append((False, head, len(a) - tail, head, len(b) - tail))
-    if tail:
-        result.append((True, len(a) - tail, len(a), len(b) - tail, len(b)))
+    blocks = [(i + head, j + head, size) for i, j, size in _equal_blocks(middle_a, middle_b)]
+    result: list[_Opcode] = []
+    a_end = b_end = 0
+    for i, j, size in [(0, 0, head), *blocks, (len(a) - tail, len(b) - tail, tail)]:
+        if a_end < i or b_end < j:
+            result.append((False, a_end, i, b_end, j))
+        elif size and result:  # goes on where the last run of equal lines ends
+            _, i, _, j, _ = result.pop()
+            size += a_end - i
+        a_end, b_end = i + size, j + size
+        if size:
+            result.append((True, i, a_end, j, b_end))
     return result
 
 
-def _comparable(a: Sequence[bytes], b: Sequence[bytes]) -> bool:
+def _equal_blocks(a: Sequence[bytes], b: Sequence[bytes]) -> list[tuple[int, int, int]]:
+    """Blocks of equal lines (start in ``a``, in ``b``, length), in order, found in bounded time.
+
+    As ``SequenceMatcher.get_matching_blocks``, whose time is quadratic where many short blocks
+    are equal: the longest block first, then what lies before and after it. Parts that there is no time
+    left for count as unequal throughout; the diff is right all the same, only longer.
+    """
     counts = Counter(b)
-    return sum(counts[line] for line in a) <= _MAX_MATCHES
+    costs = list(itertools.accumulate((1 + counts[line] for line in a), initial=0))
+    if not len(a) < costs[-1] <= _MAX_WORK:  # no line is in both, or too many are
+        return []
+    matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
+    blocks: list[tuple[int, int, int]] = []
+    left = _MAX_WORK
+    parts = [(0, len(a), 0, len(b))]
+    while parts:
+        a_start, a_end, b_start, b_end = parts.pop()
+        cost = costs[a_end] - costs[a_start]
+        if cost > left or a_start == a_end or b_start == b_end:
+            continue
+        left -= cost
+        i, j, size = matcher.find_longest_match(a_start, a_end, b_start, b_end)
+        if size:
+            blocks.append((i, j, size))
+            parts.append((a_start, i, b_start, j))
+            parts.append((i + size, a_end, j + size, b_end))
+    return sorted(blocks)
 
 
 def _grouped(opcodes: Sequence[_Opcode]) -> Iterator[list[_Opcode]]:

@@ -4,6 +4,8 @@ import time
 
 import pytest
 
+from agentic_gym.envs.swe.patches import apply_patch, parse_patch
+from agentic_gym.sandbox import diffing
 from agentic_gym.sandbox.diffing import Change, file_diff, tree_diff
 
 
@@ -95,3 +97,31 @@ def test_hostile_content_takes_bounded_time() -> None:
     diff = file_diff("f", b"a\n" * 20_000 + b"b\n", b"c\n" + b"a\n" * 19_000 + b"d\n")
     assert time.process_time() - begin < 2
     assert diff.splitlines().count(b"-a") == 20_000
+
+
+def test_far_changes_of_a_large_file_are_found_in_bounded_time() -> None:
+    old = [b"line %d\n" % number for number in range(50_000)]
+    new = [b"first\n", *old[1:25_000], b"middle\n", *old[25_001:-1], b"last\n"]
+    begin = time.process_time()
+    assert file_diff("f", b"".join(old), b"".join(new)).count(b"@@ -") == 3
+    assert time.process_time() - begin < 2
+
+
+def test_a_large_file_that_changed_throughout_takes_bounded_time() -> None:
+    old, new = (b"".join(b"%d %s\n" % (n, side) for n in range(50_000)) for side in (b"a", b"b"))
+    begin = time.process_time()
+    assert b"@@ -1,50000 +1,50000 @@\n" in file_diff("f", old, new)
+    assert time.process_time() - begin < 2
+
+
+def test_a_diff_that_was_cut_short_is_longer_but_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = b"".join(b"%d\n" % number for number in range(400))
+    new = b"".join(b"%d\n" % (number * (number % 8 > 0)) for number in range(400))
+    whole = file_diff("f", old, new)
+    monkeypatch.setattr(
+        diffing, "_MAX_WORK", 4_000
+    )  # every eighth line differs: this finds a tenth
+    short = file_diff("f", old, new)
+    assert len(whole) < len(short) < len(old + new) * 1.5
+    for diff in (whole, short):
+        assert apply_patch({"f": old}, parse_patch(diff)) == {"f": new}
