@@ -40,11 +40,10 @@ class LeasedBackend:
         ConfigError: ``cache_size`` is negative, or ``size`` not positive.
     """
 
-    name = "leased"
-
     def __init__(self, backend: SandboxBackend, *, size: int, cache_size: int = 0) -> None:
         if cache_size < 0:
             raise ConfigError(f"cache_size={cache_size} must not be negative")
+        self.name = f"leased {backend.name}"
         self._backend = backend
         self._pool = SandboxPool(backend, size=size)
         self._cache_size = cache_size

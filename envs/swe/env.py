@@ -47,7 +47,7 @@ _CONTEXT_LINES = 2
 LineNumber = Annotated[int, Field(ge=0)]
 
 _base_reports = Reports(limit=4_096)
-"""Visible tests on base trees: the same for every episode of a task, in every environment."""
+"""Visible tests on base trees: the same for every episode of a task, in every environment of a backend."""
 
 
 class SWEEnv(ToolEnv):
@@ -330,7 +330,8 @@ class SWEEnv(ToolEnv):
         return self._tasks[int(self.np_random.integers(len(self._tasks)))]
 
     def _baseline(self, task: SWETask) -> TestReport:
-        key = hashlib.sha256(f"{self._test_timeout_s}\0{task.model_dump_json()}".encode()).digest()
+        facts = f"{self._backend.name}\0{self._test_timeout_s}\0{task.model_dump_json()}"
+        key = hashlib.sha256(facts.encode()).digest()
         report = _base_reports.get(key)
         if report is None:
             report = self._workspace.sandbox.run_pytest(
