@@ -29,6 +29,7 @@ from agentic_gym.engines.kv_cache import KVStore
 from agentic_gym.engines.models import ServedModel
 from agentic_gym.engines.ragged import RaggedBatch
 from agentic_gym.engines.sampling import noise_key, sample, uniforms
+from agentic_gym.engines.settling import settler
 from agentic_gym.errors import CheckpointError, ConfigError, EngineError
 from agentic_gym.types import Completion, SamplingParams
 
@@ -154,7 +155,7 @@ class TransformersEngine:
             noise_key=noise_key(
                 secrets.randbits(64) if sampling.seed is None else sampling.seed, request_id
             ),
-            finish=_settle(loop, future),
+            finish=settler(loop, future),
             stop=frozenset(sampling.stop_token_ids),
         )
         self._names.add(request_id)
@@ -190,7 +191,7 @@ class TransformersEngine:
             raise ConfigError(f"publish mode must be 'wait', 'keep' or 'abort', not {mode!r}")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
-        settle = _settle(loop, future)
+        settle = settler(loop, future)
 
         def begin() -> None:
             if mode == "abort":
@@ -212,7 +213,7 @@ class TransformersEngine:
             await future
         except asyncio.CancelledError:
             gone: asyncio.Future[None] = loop.create_future()
-            withdrawn = _settle(loop, gone)
+            withdrawn = settler(loop, gone)
             self._tell(withdraw, withdrawn)
             with contextlib.suppress(EngineError):
                 await gone  # from here on the caller may change the weights
@@ -387,23 +388,3 @@ class _Stopped(BaseException):
 
 def _stop() -> None:
     raise _Stopped
-
-
-def _settle(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any]) -> Callable[[Any], None]:
-    """A function that gives a future its result or error, from any thread."""
-
-    def apply(result: Any) -> None:
-        if future.done():
-            return
-        if isinstance(result, BaseException):
-            future.set_exception(result)
-        else:
-            future.set_result(result)
-
-    def settle(result: Any) -> None:
-        try:
-            loop.call_soon_threadsafe(apply, result)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            pass
-
-    return settle
