@@ -3,11 +3,17 @@
 One small file a sandbox, in a folder of the user's own below the temporary directory: who owns it, its
 first process on the host, its groups and folders. A process is known by its pid *and* start time; what
 cannot be proven to be ours is left alone.
+
+A pid means nothing in another pid namespace (containers may share the folder), on another machine or after a
+restart. So a record also says where its pids hold, and its owner keeps a lock on it, which the kernel drops
+when the owner ends. Elsewhere no process is ended for a record, and its folders go only once nobody holds the
+lock. Rejected: going by age, which would take the sandboxes of a long run from under it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -62,17 +68,24 @@ class Record:
         self._path = folder() / f"{uuid.uuid4().hex}.json"
         owner = os.getpid()
         content = {
+            "place": _place(),
             "owner": [owner, start_time(owner)],
             "process": [pid, start_time(pid)],
             "folders": [str(path) for path in folders],
         }
         partial = self._path.with_suffix(".part")
-        partial.write_text(json.dumps(content))
+        # Not inherited by programs that are started, and closed by the end of this process at the latest.
+        self._lock = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        _try_lock(self._lock)
+        os.write(self._lock, json.dumps(content).encode())
         partial.rename(self._path)
 
     def remove(self) -> None:
-        """Forgets the sandbox."""
+        """Forgets the sandbox; idempotent."""
         self._path.unlink(missing_ok=True)
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
 
 
 def sweep() -> int:
@@ -81,13 +94,14 @@ def sweep() -> int:
     for path in folder().glob("*.json"):
         try:
             content = json.loads(path.read_text())
+            here = content["place"] == _place()
             owner, process = content["owner"], content["process"]
             left = [Path(item) for item in content["folders"]]
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        if _is_running(*owner):
+        if _is_running(*owner) if here else _is_locked(path):
             continue
-        if _is_running(*process):
+        if here and _is_running(*process):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process[0], signal.SIGKILL)
         if not [item for item in left if not _remove(item)]:
@@ -98,6 +112,35 @@ def sweep() -> int:
 
 def _is_running(pid: int, started: int | None) -> bool:
     return started is not None and start_time(pid) == started
+
+
+def _place() -> str:
+    """Where the pids that this process sees hold: a start of a machine, and a pid namespace."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return "unknown"
+
+
+def _try_lock(fd: int) -> bool:
+    """Locks an open file; False where another holds it, or where files cannot be locked."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return True
+    try:
+        return not _try_lock(fd)
+    finally:
+        os.close(fd)
 
 
 def _remove(item: Path) -> bool:
