@@ -86,12 +86,21 @@ def tool(method: _F) -> _F:
     :class:`~agentic_gym.errors.ToolCallError` where the call makes no sense: the agent sees the message.
 
     Raises:
-        ToolDefinitionError: no docstring, a parameter without a type, ``*args`` or ``**kwargs``, or a
-            documented parameter that does not exist.
+        ToolDefinitionError: no docstring, a parameter without a type, ``*args`` or ``**kwargs``, a
+            documented parameter that does not exist, or no ``self``: static and class methods are
+            refused, in either order of the decorators.
     """
     where = getattr(method, "__qualname__", repr(method))
     if not inspect.isfunction(method) or inspect.iscoroutinefunction(method):
-        raise ToolDefinitionError(f"@tool goes on a plain method, not on {where}")
+        raise ToolDefinitionError(
+            f"@tool goes on a plain method, not on {where}, which is {_kind(method)}"
+        )
+    if next(iter(inspect.signature(method).parameters), None) != "self":
+        # Whether @staticmethod or @classmethod follows cannot be seen from here; they would hide the tool.
+        raise ToolDefinitionError(
+            f"{where}: the first parameter of a tool is self. Write a plain method, without "
+            "@staticmethod or @classmethod"
+        )
     summary, documented = _read_docstring(method)
     if not summary:
         raise ToolDefinitionError(
@@ -206,6 +215,10 @@ def _arguments_model(function: Callable[..., Any]) -> type[pydantic.BaseModel]:
         raise ToolDefinitionError(
             f"{function.__qualname__} has no JSON schema: {_first(error)}"
         ) from error
+
+
+def _kind(value: Any) -> str:
+    return "async" if inspect.iscoroutinefunction(value) else f"a {type(value).__name__}"
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:

@@ -169,6 +169,16 @@ def misspelt(self: Any, path: str) -> str:
     return path
 
 
+def without_self(path: str) -> str:
+    """Does."""
+    return path
+
+
+def of_class(cls: Any, path: str) -> str:
+    """Does."""
+    return path
+
+
 async def coroutine(self: Any) -> str:
     """Does."""
     return ""
@@ -182,8 +192,14 @@ async def coroutine(self: Any) -> str:
         (variadic, "cannot be filled by name"),
         (positional, "cannot be filled by name"),
         (misspelt, "documents 'pth', which is not a parameter. Parameters: path"),
-        (coroutine, "goes on a plain method"),
-        (staticmethod(no_hint), "goes on a plain method"),
+        (coroutine, "goes on a plain method, not on coroutine, which is async"),
+        (staticmethod(without_self), "not on without_self, which is a staticmethod"),
+        (classmethod(of_class), "not on of_class, which is a classmethod"),
+        (
+            without_self,
+            "without_self: the first parameter of a tool is self",
+        ),  # @staticmethod above
+        (of_class, "of_class: the first parameter of a tool is self"),  # @classmethod above
     ],
 )
 def test_what_cannot_be_a_tool_is_refused_at_once(function: Any, says: str) -> None:
