@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from agentic_gym.agent import Agent, LMAgent, PolicyAgent
 from agentic_gym.cli import Command
@@ -51,7 +51,8 @@ class EvalConfig(StrictConfig):
         allow_unsafe: accept plain subprocesses where no sandbox works.
         sandboxes: sandboxes shared by all episodes; needs ``compact``.
         concurrency: episodes at once.
-        temperature: of a language model; 0 is greedy.
+        temperature: of a language model; 0 is greedy. Refused, as the next two, for agents that do not
+            sample.
         max_tokens_per_turn: of a language model.
         max_tokens_per_episode: of a language model.
         output_dir: where ``eval.json``, the trajectories and the settings go.
@@ -74,6 +75,17 @@ class EvalConfig(StrictConfig):
     max_tokens_per_turn: Positive = 224
     max_tokens_per_episode: Positive = 1792
     output_dir: Path | None = None
+
+    @model_validator(mode="after")
+    def _refuse_what_baselines_ignore(self) -> Self:
+        for name in ("temperature", "max_tokens_per_turn", "max_tokens_per_episode"):
+            value = getattr(self, name)
+            if self.agent in BASELINES and value != type(self).model_fields[name].default:
+                raise ValueError(
+                    f"{name}={value} is read only when a language model acts, and agent is "
+                    f"{self.agent!r}: remove {name}, or give the folder of a model as the agent"
+                )
+        return self
 
 
 def run_eval(config: EvalConfig) -> EvalResult:

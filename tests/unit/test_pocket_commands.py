@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from agentic_gym.envs.swe import task_commands
-from agentic_gym.envs.swe.eval_command import EVAL
+from agentic_gym.envs.swe.baselines import BASELINES
+from agentic_gym.envs.swe.eval_command import EVAL, EvalConfig
 from agentic_gym.envs.swe.pocket import load_tasks
 from agentic_gym.envs.swe.task import SWETask, write_tasks
 from agentic_gym.envs.swe.task_commands import TASKS
@@ -72,6 +73,20 @@ def test_wrong_words_are_refused_with_a_hint(
 def test_eval_refuses_a_key_that_nothing_reads() -> None:
     with pytest.raises(ConfigError, match="sandboxes is read only when compact is True"):
         EVAL.run(["--agent", "gold", "--no-compact", "--sandboxes", "3"])
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [("temperature", "0.5"), ("max-tokens-per-turn", "9"), ("max-tokens-per-episode", "9")],
+)
+@pytest.mark.parametrize("agent", BASELINES)
+def test_eval_refuses_sampling_settings_for_agents_that_do_not_sample(
+    agent: str, flag: str, value: str
+) -> None:
+    name = flag.replace("-", "_")
+    with pytest.raises(ConfigError, match=rf"{name}={value} is read only when .* is '{agent}'"):
+        EVAL.run(["--agent", agent, f"--{flag}", value])
+    assert str(EvalConfig(agent="a/folder", **{name: value}).model_dump()[name]) == value
 
 
 def test_an_unknown_task_gets_near_ids() -> None:
