@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
@@ -116,14 +117,19 @@ def read_tasks(path: Path) -> list[SWETask]:
 
 
 def write_tasks(tasks: Iterable[SWETask], path: Path) -> None:
-    """Writes tasks as JSONL with sorted keys, so that equal sets give equal bytes.
+    """Writes tasks as JSONL with sorted keys, so that equal sets give equal bytes; all or nothing.
 
     A name that ends in ``.gz`` gets a gzip file without name and time.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = (json.dumps(task.model_dump(mode="json"), sort_keys=True) + "\n" for task in tasks)
     raw = "".join(lines).encode("utf-8")
-    path.write_bytes(gzip.compress(raw, mtime=0) if path.suffix == ".gz" else raw)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_bytes(gzip.compress(raw, mtime=0) if path.suffix == ".gz" else raw)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _numbered_lines(path: Path) -> Iterator[tuple[int, str]]:

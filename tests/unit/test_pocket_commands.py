@@ -1,5 +1,6 @@
 import gzip
 import json
+import resource
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,18 @@ def test_equal_tasks_give_equal_bytes(tmp_path: Path) -> None:
         write_tasks(tasks, tmp_path / name)
     for ending in ("jsonl", "jsonl.gz"):
         assert (tmp_path / f"a.{ending}").read_bytes() == (tmp_path / f"b.{ending}").read_bytes()
+
+
+def test_a_task_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    tasks, path = load_tasks("pocket", "dev")[:3], tmp_path / "set.jsonl"
+    write_tasks(tasks[:1], path)
+    before = path.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, hard))  # a disk that fills up
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_tasks(tasks, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
