@@ -6,6 +6,8 @@ knows Qwen3 takes it as it is.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,21 +86,41 @@ def load_policy(name_or_path: str | Path, **kwargs: Any) -> tuple[PreTrainedMode
     Raises:
         CheckpointError: it cannot be loaded; says what was tried.
     """
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
-    try:
+    with _explained(
+        name_or_path,
+        ", tokenizer files), 'starter' for the bundled model or 'scratch' for a new one",
+    ):
         tokenizer = AutoTokenizer.from_pretrained(str(name_or_path))
-        model = AutoModelForCausalLM.from_pretrained(
-            str(name_or_path), **{"dtype": "float32", **kwargs}
-        )
+        model = _load(name_or_path, **kwargs)
+    return model, tokenizer
+
+
+def load_model(name_or_path: str | Path, **kwargs: Any) -> PreTrainedModel:
+    """As :func:`load_policy`, without the tokenizer."""
+    with _explained(name_or_path, "), or a model itself"):
+        return _load(name_or_path, **kwargs)
+
+
+def _load(name_or_path: str | Path, **kwargs: Any) -> PreTrainedModel:
+    from transformers import AutoModelForCausalLM
+
+    options = {"dtype": "float32", **kwargs}
+    model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(str(name_or_path), **options)
+    return model
+
+
+@contextmanager
+def _explained(name_or_path: str | Path, more: str) -> Iterator[None]:
+    try:
+        yield
     except (OSError, ValueError, KeyError) as error:
-        first_line = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
+        first_line = (str(error).strip() or repr(error)).splitlines()[0].rstrip(".")
         raise CheckpointError(
             f"{str(name_or_path)!r} is not a causal LM that can be loaded here: {first_line}. "
-            "Give a folder written by save_pretrained (config.json, model.safetensors, tokenizer files), "
-            "'starter' for the bundled model or 'scratch' for a new one."
+            f"Give a folder written by save_pretrained (config.json, model.safetensors{more}."
         ) from error
-    return model, tokenizer
 
 
 def count_parameters(model: PreTrainedModel) -> int:

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, TrainerCallback, TrainerState
+from transformers import TrainerCallback, TrainerState
 from transformers.trainer_utils import TrainOutput
 
 from agentic_gym.errors import CheckpointError, TrainingError
@@ -31,6 +31,7 @@ from agentic_gym.trainers.advantages import token_rewards
 from agentic_gym.trainers.batching import trainable
 from agentic_gym.trainers.config import AgenticPPOConfig
 from agentic_gym.trainers.experience import Credit, Experience
+from agentic_gym.trainers.models import load_model
 from agentic_gym.trainers.policy import TrainedPolicy, add_lora, disable_dropout
 from agentic_gym.trainers.scoring import Scorer, prepare_model
 from agentic_gym.trainers.source import Batch, Start, TrajectorySource, Update
@@ -55,6 +56,7 @@ class AgenticPPOTrainer(HookedTrainer):
 
     Raises:
         ConfigError: the settings do not fit the model.
+        CheckpointError: there is no causal LM of the given name or folder.
     """
 
     args: AgenticPPOConfig
@@ -71,11 +73,7 @@ class AgenticPPOTrainer(HookedTrainer):
         credit: Credit = token_rewards,
         callbacks: list[TrainerCallback] | None = None,
     ) -> None:
-        lm: nn.Module = (
-            AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
-            if isinstance(model, str)
-            else model
-        )
+        lm: nn.Module = load_model(model) if isinstance(model, str) else model
         prepare_model(lm, args.layout)
         names = list(lm.state_dict())
         frozen = copy.deepcopy(lm) if args.kl_coef and peft_config is None else None

@@ -359,3 +359,12 @@ def test_models_with_sliding_windows_need_the_sorted_layout(tmp_path: Path) -> N
     args = AgenticPPOConfig(output_dir=str(tmp_path), use_cpu=True)
     with pytest.raises(ConfigError, match="layout='sorted'"):
         AgenticPPOTrainer(model, args, RecordedSource([]))
+
+
+def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
+    args = AgenticPPOConfig(output_dir=str(tmp_path), use_cpu=True)
+    missing = str(tmp_path / "missing")
+    with pytest.raises(
+        CheckpointError, match=rf"'{missing}' is not a causal LM .* save_pretrained"
+    ):
+        AgenticPPOTrainer(missing, args, RecordedSource([]))

@@ -188,5 +188,9 @@ def test_the_decoder_is_a_qwen3_of_the_given_shape(codec: ChatCodec) -> None:
 
 
 def test_what_is_no_model_is_refused_early(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with pytest.raises(CheckpointError, match="not a causal LM"):
-        load_policy(tmp_path_factory.mktemp("empty"))
+    empty = tmp_path_factory.mktemp("empty")
+    for path in (empty, empty / "missing"):
+        with pytest.raises(
+            CheckpointError, match=f"'{path}' is not a causal LM .* save_pretrained"
+        ):
+            load_policy(path)
