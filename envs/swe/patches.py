@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
+from agentic_gym.envs.swe.placing import Placer
 from agentic_gym.errors import PatchError
 
 _HUNK = re.compile(rb"^@@ -(\d{1,12})(?:,(\d{1,12}))? \+(\d{1,12})(?:,(\d{1,12}))? @@")
@@ -133,9 +134,11 @@ def apply_patch(files: Mapping[str, bytes], patches: Sequence[FilePatch]) -> dic
 
     Raises:
         PatchError: a file or the lines of a hunk are not there, a new file exists already, or a patch
-            is binary; the message names the file and the hunk.
+            is binary; the message names the file and the hunk. Or hunks are so many and so far off that
+            it would take too long to find their places.
     """
     tree = dict(files)
+    placer = Placer()
     for patch in patches:
         if not patch.is_text:
             raise PatchError(f"{patch.paths[0]}: only text changes of regular files can be applied")
@@ -147,7 +150,7 @@ def apply_patch(files: Mapping[str, bytes], patches: Sequence[FilePatch]) -> dic
             content = tree[patch.old_path]
         else:
             raise PatchError(f"{patch.old_path}: the patch changes it, but it does not exist")
-        content = _apply_hunks(content, patch)
+        content = _apply_hunks(content, patch, placer)
         if patch.old_path is not None and not patch.copy:
             del tree[patch.old_path]
         if patch.new_path is not None:
@@ -167,14 +170,14 @@ def refuse_clashes(files: Mapping[str, bytes]) -> None:
             end = path.rfind("/", 0, end)
 
 
-def _apply_hunks(content: bytes, patch: FilePatch) -> bytes:
+def _apply_hunks(content: bytes, patch: FilePatch, placer: Placer) -> bytes:
     lines = _split(content)
     out: list[bytes] = []
     taken = 0
     shift = 0
     for number, hunk in enumerate(patch.hunks, 1):
         wanted = (hunk.start if not hunk.old else hunk.start - 1) + shift
-        at = _locate(lines, hunk.old, wanted, taken)
+        at = placer.locate(lines, hunk.old, wanted, taken)
         if at is None:
             raise PatchError(
                 f"{patch.paths[0]}: hunk {number} does not apply: line {hunk.start} is not "
@@ -186,19 +189,6 @@ def _apply_hunks(content: bytes, patch: FilePatch) -> bytes:
         taken = at + len(hunk.old)
     out += lines[taken:]
     return b"".join(out)
-
-
-def _locate(lines: list[bytes], old: tuple[bytes, ...], wanted: int, lowest: int) -> int | None:
-    highest = len(lines) - len(old)
-    stated = lowest <= wanted <= highest
-    if stated and tuple(lines[wanted : wanted + len(old)]) == old:
-        return wanted
-    if not old:
-        return None
-    for at in sorted(range(lowest, highest + 1), key=lambda at: abs(at - wanted)):
-        if tuple(lines[at : at + len(old)]) == old:
-            return at
-    return None
 
 
 def _shown(lines: tuple[bytes, ...]) -> str:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from agentic_gym.envs.swe.patches import apply_patch, filter_patch, normalise, parse_patch
@@ -154,3 +156,28 @@ def test_the_given_tree_is_left_alone() -> None:
     files = dict(BASE)
     apply_patch(files, parse_patch(EDIT))
     assert files == BASE
+
+
+def test_of_two_places_the_nearest_is_taken() -> None:
+    base = b"x\ny\nx\ny\ny\nx\n"
+    for start, changed in [(2, 1), (4, 3), (5, 6), (9, 6)]:
+        patch = b"--- a/f\n+++ b/f\n@@ -%d +%d @@\n-x\n+z\n" % (start, start)
+        lines = base.split(b"\n")
+        lines[changed - 1] = b"z"
+        assert apply_patch({"f": base}, parse_patch(patch)) == {"f": b"\n".join(lines)}
+
+
+def far_hunks(count: int) -> bytes:
+    """Every hunk of one line names the other end of a file of 20,000 lines."""
+    hunks = (b"@@ -%d +1 @@\n-%d\n+x\n" % (1 if i % 2 else 20_000, i) for i in range(count))
+    return b"--- a/f\n+++ b/f\n" + b"".join(hunks)
+
+
+def test_hunks_far_off_apply_but_only_so_many() -> None:
+    base = b"".join(b"%d\n" % number for number in range(20_000))
+    done = apply_patch({"f": base}, parse_patch(far_hunks(20)))
+    assert done["f"] == b"x\n" * 20 + base[base.index(b"20\n") :]
+    begin = time.process_time()
+    with pytest.raises(PatchError, match="too many hunks stand far"):
+        apply_patch({"f": base}, parse_patch(far_hunks(2_000)))
+    assert time.process_time() - begin < 2
