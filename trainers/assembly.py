@@ -215,8 +215,12 @@ class Assembly:
 
     # ---- training ----------------------------------------------------------------------------------
 
-    def train(self) -> None:
-        """PPO from the newest checkpoint to the last update; the engine then serves the result."""
+    def train(self, *, on_update: Callable[[], None] = lambda: None) -> None:
+        """PPO from the newest checkpoint to the last update; the engine then serves the result.
+
+        Args:
+            on_update: called after each update.
+        """
         config = self._config
         folder = config.output_dir / CHECKPOINT_FOLDER
         newest = checkpoints.newest(folder)
@@ -239,6 +243,7 @@ class Assembly:
                 on_trajectory=arrived,
             )
             trainer = self.make_trainer(source, folder)
+            trainer.add_callback(_OnUpdate(on_update))
             trainer.train(resume_from_checkpoint=newest)
             rollout.call(publisher.publish(trainer.policy, trainer.version))
 
@@ -336,3 +341,14 @@ class _Progress(TrainerCallback):  # type: ignore[misc]  # untyped base
         }
         words = [f"{word} {logs[key]:.3f}" for word, key in shown.items() if key in logs]
         self._console.print(f"  update {state.global_step}/{self._updates}: {', '.join(words)}")
+
+
+class _OnUpdate(TrainerCallback):  # type: ignore[misc]  # untyped base
+    """Calls a function after each update."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """One step of the trainer's loop is an update."""
+        self._function()

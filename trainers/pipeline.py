@@ -7,7 +7,6 @@ the order in which they run; what they work with is in :mod:`~agentic_gym.traine
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from agentic_gym.report import write_report
 from agentic_gym.rollout import Launch, Rollout
 from agentic_gym.store import RunStore
 from agentic_gym.trainers.assembly import Assembly
+from agentic_gym.trainers.phase_times import PhaseTimes
 from agentic_gym.trainers.run_config import EvalSection, TrainConfig, import_object
 from agentic_gym.types import Trajectory
 
@@ -77,6 +77,7 @@ class Pipeline:
         _claim(config, resume=resume)
         self._store = RunStore(config.output_dir)
         self._store.put_state("name", config.name)
+        self._times = PhaseTimes(self._store)
         self._assembly = Assembly(config, self._store, self._console)
 
     def run(self) -> RunResult:
@@ -89,7 +90,7 @@ class Pipeline:
             with self._phase("evaluate_before"):
                 self._evaluate("before")
             with self._phase("train"):
-                self._assembly.train()
+                self._assembly.train(on_update=self._times.save)
             with self._phase("evaluate_after"):
                 self._evaluate("after")
             return self._conclude()
@@ -133,6 +134,7 @@ class Pipeline:
     def _play(self, label: str, rollout: Rollout, launches: list[Launch]) -> None:
         trajectories = rollout.collect(launches, description=label)
         self._store.record_eval(label, trajectories)
+        self._times.save()
         result = summarise(trajectories)
         self._console.print(
             f"  {label:<32} solved {percent(result.success)} % "
@@ -182,15 +184,10 @@ class Pipeline:
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:
-        """Times a phase; a run that was stopped inside one adds up."""
+        """Announces and times a phase. Seconds are saved with each evaluation and each update."""
         self._console.print(f"[bold]{name.replace('_', ' ')}[/bold]")
-        began = time.perf_counter()
-        try:
+        with self._times.phase(name):
             yield
-        finally:
-            spent = self._store.get_state("phase_s", {})
-            spent[name] = spent.get(name, 0.0) + time.perf_counter() - began
-            self._store.put_state("phase_s", spent)
 
 
 def _claim(config: TrainConfig, *, resume: bool) -> None:
