@@ -17,11 +17,18 @@ import functools
 import json
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
 
-from agentic_gym.errors import EnvContractError, ResetNeeded, ToolCallError, ToolDefinitionError
+from agentic_gym.errors import (
+    EnvContractError,
+    IdleCallError,
+    ResetNeeded,
+    ToolCallError,
+    ToolDefinitionError,
+)
 from agentic_gym.spaces import UnicodeText
 from agentic_gym.tools import (
     ToolSpec,
@@ -47,6 +54,7 @@ class ToolEnv(gymnasium.Env[str, str], abc.ABC):
         max_action_chars: longest message that is read.
         max_observation_chars: longer observations keep their head and tail.
         step_info: facts for ``info`` that a tool or ``reward`` may fill in; cleared before each step.
+        step_results: answers to the calls of the step, for ``reward``; empty if no call could be read.
 
     A whole environment::
 
@@ -74,6 +82,7 @@ class ToolEnv(gymnasium.Env[str, str], abc.ABC):
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (gymnasium's own attribute)
 
     step_info: dict[str, Any]
+    step_results: Sequence[ToolResult] = ()
     _running = False
     _finished = False
     _declared: Outcome | None = None
@@ -190,7 +199,7 @@ class ToolEnv(gymnasium.Env[str, str], abc.ABC):
             raise ResetNeeded("No episode is running. Call reset() before step()")
         self._running = False  # whatever a tool raises, only reset() leads on
         self.step_info = {}
-        results = self._run(action)
+        self.step_results = results = self._run(action)
         reward = self._paid(self.reward())
         if results:
             messages = [_tool_message(result) for result in results]
@@ -242,11 +251,12 @@ class ToolEnv(gymnasium.Env[str, str], abc.ABC):
 
     def _answer(self, call: ToolCall, limit: int) -> ToolResult:
         name = call.name[:_MAX_NAME_CHARS]
+        is_error = idle = False
         try:
-            content, is_error = self._call(call), False
+            content = self._call(call)
         except ToolCallError as error:
-            content, is_error = f"Error: {error}", True
-        return ToolResult(call.call_id, name, clip_text(content, limit), is_error)
+            content, is_error, idle = f"Error: {error}", True, isinstance(error, IdleCallError)
+        return ToolResult(call.call_id, name, clip_text(content, limit), is_error, idle)
 
     def _call(self, call: ToolCall) -> str:
         if self._finished:

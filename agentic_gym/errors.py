@@ -14,6 +14,7 @@
     │   ├── ChatError                  (ValueError)   no exact rendering exists for this model or conversation
     │   └── MissingDependency          (ImportError)  an optional package is needed
     ├── ToolCallError                  the *agent's* call is wrong: becomes an observation, never a crash
+    │   └── IdleCallError              it is right in form and would change nothing
     ├── PatchError                     (ValueError)   a diff cannot be parsed or applied: the agent's fault
     ├── InfraError                     the machinery broke: never an observation, never a reward
     │   ├── SandboxError               a sandbox could not be made or used
@@ -91,6 +92,10 @@ class MissingDependency(UserError, ImportError):
 
 class ToolCallError(AgenticGymError):
     """A tool call that cannot be run as written; its text is shown to the agent."""
+
+
+class IdleCallError(ToolCallError):
+    """A tool call that is right in form and would change nothing."""
 
 
 class PatchError(AgenticGymError, ValueError):

@@ -58,12 +58,21 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The answer to one call; ``is_error`` when the call itself was wrong."""
+    """The answer to one call.
+
+    Attributes:
+        call_id: of the call.
+        name: of the tool.
+        content: what the agent reads.
+        is_error: the call was not carried out.
+        idle: it was right in form and would have changed nothing.
+    """
 
     call_id: str
     name: str
     content: str
     is_error: bool = False
+    idle: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Rewards from the end of an episode and from the visible tests on the way. Pure arithmetic.
 
 The parts add up over an episode to ``solve`` if it was solved, plus ``progress`` times the change of
-the visible test fraction, plus ``turn`` times the number of turns.
+the visible test fraction, plus ``turn`` times the number of turns, plus ``mishap`` times the number of
+turns in which something went wrong.
 """
 
 from __future__ import annotations
@@ -21,14 +22,18 @@ class RewardConfig:
         solve: reward of solving, by the hidden tests.
         progress: weight of the change of the visible test fraction.
         turn: reward of each turn, at most 0.
+        mishap: reward of a turn that went wrong, at most 0: no call could be read or one was refused, or an
+            edit left code from which the visible tests cannot be collected. Dense where ``solve`` is not, so
+            a small batch teaches to write valid calls; a call that would change nothing is no mishap.
     """
 
     solve: float = 1.0
     progress: float = 0.2
     turn: float = -0.01
+    mishap: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("solve", "progress", "turn"):
+        for name in ("solve", "progress", "turn", "mishap"):
             value = getattr(self, name)
             if not math.isfinite(value):
                 raise ConfigError(f"reward.{name}={value} is not a finite number")
@@ -36,6 +41,8 @@ class RewardConfig:
             raise ConfigError(
                 f"reward.turn={self.turn} would pay for long episodes: give 0 or less"
             )
+        if self.mishap > 0:
+            raise ConfigError(f"reward.mishap={self.mishap} would pay for errors: give 0 or less")
 
 
 def outcome_reward(config: RewardConfig, outcome: Outcome | None) -> float:
@@ -64,6 +71,11 @@ def progress_reward(config: RewardConfig, before: float, after: float) -> float:
     return config.progress * (after - before)
 
 
-def turn_reward(config: RewardConfig) -> float:
-    """Reward of one turn."""
-    return config.turn
+def turn_reward(config: RewardConfig, *, mishap: bool = False) -> float:
+    """Reward of one turn.
+
+    Args:
+        config: weights.
+        mishap: whether it went wrong.
+    """
+    return config.turn + (config.mishap if mishap else 0.0)

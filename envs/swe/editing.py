@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 from agentic_gym.env import clip_text
-from agentic_gym.errors import ToolCallError
+from agentic_gym.errors import IdleCallError, ToolCallError
 
 _NEAREST_MAX_LINES = 4_000
 """Above this the search for a near match is left out: it compares every window of the file."""
@@ -111,12 +111,13 @@ def replace_text(content: bytes, old: str, new: str) -> Edit:
 
     Raises:
         ToolCallError: ``old`` is not there (the message shows the nearest lines) or not unique (it gives
-            the lines), or nothing would change.
+            the lines).
+        IdleCallError: nothing would change.
     """
     if not old:
         raise ToolCallError("old is empty: give the exact text to replace")
     if old == new:
-        raise ToolCallError("old and new are the same: nothing would change")
+        raise IdleCallError("old and new are the same: nothing would change")
     text = decode(content)
     spans = _find(text, old)
     if len(spans) > 1:
@@ -134,7 +135,7 @@ def replace_text(content: bytes, old: str, new: str) -> Edit:
     fresh = _with_ending(new, _ending_at(text, begin))
     changed = text[:begin] + fresh + text[stop:]
     if changed == text:
-        raise ToolCallError("the new text equals the old: nothing would change")
+        raise IdleCallError("the new text equals the old: nothing would change")
     start = _line_at(changed, begin)
     written = fresh[:-1] if fresh.endswith("\n") else fresh
     end = start + written.count("\n") if fresh else start - 1
@@ -151,7 +152,8 @@ def replace_lines(content: bytes, start: int, end: int, text: str) -> Edit:
     b'a\\r\\nc'
 
     Raises:
-        ToolCallError: the range is outside the file, or nothing would change.
+        ToolCallError: the range is outside the file.
+        IdleCallError: nothing would change.
     """
     old = decode(content)
     lines = split_lines(old)
@@ -174,7 +176,7 @@ def replace_lines(content: bytes, start: int, end: int, text: str) -> Edit:
             fresh[-1] = fresh[-1].removesuffix(newline)
     changed = "".join([*head, *fresh, *tail])
     if changed == old:
-        raise ToolCallError("the new text equals the old: nothing would change")
+        raise IdleCallError("the new text equals the old: nothing would change")
     return Edit(encode(changed), start, start + len(fresh) - 1)
 
 

@@ -20,6 +20,7 @@ from agentic_gym.env import ToolEnv, clip_text
 from agentic_gym.envs.swe import editing
 from agentic_gym.envs.swe.grading import Grade, Grader
 from agentic_gym.envs.swe.observations import (
+    count_tests,
     describe_exec,
     first_observation,
     passed_fraction,
@@ -131,6 +132,7 @@ class SWEEnv(ToolEnv):
         self._task: SWETask | None = None
         self._fraction = self._paid_fraction = 0.0
         self._verdict: Outcome | None = None
+        self._collects = self._broke_tests = False
 
     @property
     def tasks(self) -> Sequence[SWETask]:
@@ -158,13 +160,11 @@ class SWEEnv(ToolEnv):
         self._workspace.begin(task.base_files)
         report = self._baseline(task)
         self._fraction = self._paid_fraction = passed_fraction(report)
+        self._collects, self._broke_tests = not report.collection_errors, False
+        names = ("repo", "split", "error_class")
         self.step_info["task_id"] = task.task_id
-        self.step_info["tags"] = {
-            "repo": task.repo,
-            "split": task.split,
-            "error_class": task.error_class,
-        }
-        self._note_tests(report)
+        self.step_info["tags"] = {name: getattr(task, name) for name in names}
+        self.step_info |= count_tests(report)
         return first_observation(
             task,
             report,
@@ -174,8 +174,11 @@ class SWEEnv(ToolEnv):
         )
 
     def reward(self) -> float:
-        """Turn cost, change of the visible test fraction, and the verdict in the last step."""
-        reward = turn_reward(self._weights)
+        """Cost of the turn and its mishaps, change of the test fraction, and in the last step the verdict."""
+        refused = any(result.is_error and not result.idle for result in self.step_results)
+        mishap = refused or self._broke_tests or not self.step_results
+        reward = turn_reward(self._weights, mishap=mishap)
+        self._broke_tests = False
         reward += progress_reward(self._weights, self._paid_fraction, self._fraction)
         self._paid_fraction = self._fraction
         return reward + outcome_reward(self._weights, self._verdict)
@@ -191,7 +194,7 @@ class SWEEnv(ToolEnv):
         self._workspace.close()
         if self._own_grader is not None:
             self._own_grader.close()
-            self._own_grader = None
+        self._own_grader = None
 
     # The tools.
 
@@ -346,20 +349,15 @@ class SWEEnv(ToolEnv):
         report = self._workspace.sandbox.run_pytest(
             task.visible_tests, timeout_s=self._test_timeout_s
         )
-        self._note_tests(report)
+        self.step_info |= count_tests(report)
+        if self._collects and report.collection_errors and "edited" in self.step_info:
+            self._broke_tests = True
         # An agent that weakens the visible tests, or what steers them, earns nothing by it.
         if self._workspace.holds(guarded_files(task), alone=steers_tests):
             self._fraction = passed_fraction(report)
         else:
             self.step_info["tests_changed"] = True
         return self._clip(summarise_tests(report, limit=self._output_limit, compact=self._compact))
-
-    def _note_tests(self, report: TestReport) -> None:
-        statuses = list(report.outcomes.values())
-        self.step_info["tests_passed"] = statuses.count("passed")
-        counted = len(statuses) - statuses.count("skipped") + len(report.collection_errors)
-        # A run that hung or died has not passed, whatever it reported before.
-        self.step_info["tests_total"] = max(counted, 1) + int(report.exit_code is None)
 
     def _grade(self) -> Grade:
         patch = self._workspace.sandbox.diff()

@@ -29,6 +29,15 @@ def passed_fraction(report: TestReport) -> float:
     return counted.count("passed") / len(counted)
 
 
+def count_tests(report: TestReport) -> dict[str, int]:
+    """``tests_passed`` and ``tests_total`` of a run, for ``info``; skipped ones do not count."""
+    statuses = list(report.outcomes.values())
+    counted = len(statuses) - statuses.count("skipped") + len(report.collection_errors)
+    # A run that hung or died has not passed, whatever it reported before.
+    total = max(counted, 1) + int(report.exit_code is None)
+    return {"tests_passed": statuses.count("passed"), "tests_total": total}
+
+
 def summarise_tests(report: TestReport, *, limit: int, compact: bool = False) -> str:
     """The result of a test run.
 

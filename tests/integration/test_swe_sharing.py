@@ -49,3 +49,33 @@ def test_episodes_in_turns_do_not_see_each_other() -> None:
     for env in envs:
         assert env.step(format_action([("submit", {})]))[4]["outcome"] == "failed"
         env.close()
+
+
+def test_a_turn_that_goes_wrong_costs() -> None:
+    env = SWEEnv(
+        sandboxes=1, cache_tests=9, tools=["edit_lines", "undo", "submit"], test_after_edit=True,
+        split="train", reward={"turn": 0.0, "progress": 0.0, "mishap": -1.0},
+    )  # fmt: skip
+    task = next(task for task in env.tasks if task.error_class == "logic")
+    path = next(path for path in task.files if path not in task.visible_tests)
+    first = task.files[path].splitlines()[0]
+
+    def edit(line: int, text: str) -> str:
+        return format_action([("edit_lines", {"path": path, "start": line, "text": text})])
+
+    env.reset(seed=0, options={"task_id": task.task_id})
+    turns = {
+        "no call": ("I think it is fixed.", -1.0),
+        "cut off": (edit(1, "# x")[:-20], -1.0),
+        "refused": (edit(10_000, "# x"), -1.0),
+        "nothing to take back": (format_action([("undo", {})]), -1.0),
+        "nothing would change": (edit(1, first), 0.0),
+        "right in form": (edit(1, "# x"), 0.0),
+        "tests cannot be collected": (edit(1, "def ("), -1.0),
+        "taken back": (format_action([("undo", {})]), 0.0),
+        "not again": (format_action([("undo", {})]), 0.0),
+    }
+    assert {name: env.step(action)[1] for name, (action, _) in turns.items()} == {
+        name: reward for name, (_, reward) in turns.items()
+    }
+    env.close()

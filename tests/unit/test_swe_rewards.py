@@ -33,10 +33,13 @@ def test_a_loop_earns_nothing_and_turns_cost() -> None:
     config = RewardConfig()
     loop = progress_reward(config, 0.2, 0.9) + progress_reward(config, 0.9, 0.2)
     assert loop == pytest.approx(0.0)
-    assert turn_reward(config) == -0.01
+    assert turn_reward(config) == turn_reward(config, mishap=True) == -0.01
+    assert turn_reward(RewardConfig(mishap=-0.3), mishap=True) == pytest.approx(-0.31)
 
 
-@pytest.mark.parametrize("bad", [{"solve": math.nan}, {"progress": math.inf}, {"turn": 0.1}])
+@pytest.mark.parametrize(
+    "bad", [{"solve": math.nan}, {"progress": math.inf}, {"turn": 0.1}, {"mishap": 0.1}]
+)
 def test_bad_weights_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=next(iter(bad))):
         RewardConfig(**bad)
