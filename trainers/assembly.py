@@ -262,7 +262,7 @@ class Assembly:
         ppo = self._config.ppo
         same = (
             "learning_rate value_learning_rate ppo_epochs minibatch_size advantage gamma gae_lambda "
-            "entropy_coef kl_coef target_kl value_warmup_updates"
+            "entropy_coef kl_coef target_kl value_warmup_updates ramp_updates"
         )
         values = {name: getattr(ppo, name) for name in same.split()}
         values |= {

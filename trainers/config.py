@@ -43,6 +43,9 @@ class AgenticPPOConfig(BaseConfig):  # type: ignore[misc]  # untyped base
         value_clip: largest change of a value that is rewarded in one update; None for no limit.
         value_detach: keep the value loss out of the policy's trunk.
         value_warmup_updates: first updates that train the value head alone.
+        ramp_updates: updates over which the policy's learning rate rises from 0. The value head learns at
+            its full rate meanwhile, and Adam, whose first steps have the size of the learning rate whatever
+            the gradients are, has seen some before its steps count.
         entropy_coef: weight of the entropy bonus; negative, it is a cost, which sharpens the policy.
         kl_coef: weight of the KL to the reference policy, which is the one that training started from.
         reuse_behaviour: with "group", take the behaviour log-probabilities of fresh tokens for the
@@ -72,6 +75,7 @@ class AgenticPPOConfig(BaseConfig):  # type: ignore[misc]  # untyped base
     value_clip: float | None = 0.5
     value_detach: bool = True
     value_warmup_updates: int = 1
+    ramp_updates: int = 0
     entropy_coef: float = 0.0
     kl_coef: float = 0.0
     reuse_behaviour: bool = False
@@ -121,6 +125,9 @@ class AgenticPPOConfig(BaseConfig):  # type: ignore[misc]  # untyped base
         for name in ("gamma", "gae_lambda", "clip_low"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}: it must lie between 0 and 1")
+        for name in ("value_warmup_updates", "ramp_updates"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} is {getattr(self, name)}: it must not be negative")
         if self.clip_high < 0:
             raise ConfigError(f"clip_high is {self.clip_high}: it must not be negative")
         for name in ("value_clip", "target_kl", "save_total_limit"):

@@ -36,7 +36,7 @@ from agentic_gym.trainers.policy import TrainedPolicy, add_lora, disable_dropout
 from agentic_gym.trainers.scoring import Scorer, prepare_model
 from agentic_gym.trainers.source import Batch, Start, TrajectorySource, Update
 from agentic_gym.trainers.update import Reference, Updater
-from agentic_gym.trainers.value_head import attach, is_value_parameter
+from agentic_gym.trainers.value_head import VALUE_GROUP, attach, is_value_parameter
 from agentic_gym.types import Outcome
 
 _SOURCE_FILE = "source.json"
@@ -241,7 +241,12 @@ class AgenticPPOTrainer(HookedTrainer):
             groups: list[dict[str, Any]] = [
                 {"params": [], "weight_decay": self.args.weight_decay},
                 {"params": [], "weight_decay": 0.0},
-                {"params": [], "weight_decay": 0.0, "lr": self.args.value_learning_rate},
+                {
+                    "params": [],
+                    "weight_decay": 0.0,
+                    "lr": self.args.value_learning_rate,
+                    VALUE_GROUP: True,
+                },
             ]
             for name, parameter in target.named_parameters():
                 if parameter.requires_grad:

@@ -110,7 +110,8 @@ class PPOSection(StrictConfig):
     entropy_coef: float = 0.0
     kl_coef: float = 0.0
     target_kl: Rate | None = 0.1
-    value_warmup_updates: int = 1
+    value_warmup_updates: Annotated[int, Field(ge=0)] = 1
+    ramp_updates: Annotated[int, Field(ge=0)] = 0
     lora_rank: Annotated[int, Field(ge=0)] = 0
     save_every: Positive = 8
     report_to: list[str] = Field(default_factory=list)

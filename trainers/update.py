@@ -24,7 +24,7 @@ from agentic_gym.trainers.config import AgenticPPOConfig
 from agentic_gym.trainers.experience import Credit, Experience
 from agentic_gym.trainers.scoring import Scorer
 from agentic_gym.trainers.update_metrics import Totals, describe
-from agentic_gym.trainers.value_head import is_value_parameter
+from agentic_gym.trainers.value_head import VALUE_GROUP, is_value_parameter
 
 
 @dataclass(slots=True, eq=False)
@@ -83,7 +83,7 @@ class Updater:
         self._refuse(experience, experience.problem())
         scored = time.perf_counter()
         totals = Totals()
-        with self._learning_rate_scaled(optimizer, experience):
+        with self._learning_rates_scaled(optimizer, experience):
             self._optimise(model, optimizer, experience, totals)
         ended = time.perf_counter()
         passes = totals.passes + 1
@@ -306,11 +306,14 @@ class Updater:
         if self._world > 1:
             step.load(self._sum_over_devices(step.sums()))
 
-    def _learning_rate_scaled(
+    def _learning_rates_scaled(
         self, optimizer: torch.optim.Optimizer, experience: Experience
-    ) -> _ScaledRate:
+    ) -> _ScaledRates:
         mean = float(experience.staleness.mean()) if len(experience.versions) else 0.0
-        return _ScaledRate(optimizer, 1.0 / (1.0 + self.config.staleness_decay * mean))
+        fresh = 1.0 / (1.0 + self.config.staleness_decay * mean)
+        ramp = self.config.ramp_updates
+        risen = min(1.0, experience.version / ramp) if ramp else 1.0
+        return _ScaledRates(optimizer, policy=fresh * risen, value=fresh)
 
     def _refuse(self, experience: Experience, problem: str | None) -> None:
         if problem is None:
@@ -350,18 +353,18 @@ class _Flat:
         )
 
 
-class _ScaledRate:
-    """Multiplies every learning rate for the length of a block."""
+class _ScaledRates:
+    """Multiplies the learning rates of policy and value head for the length of a block."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer, factor: float) -> None:
+    def __init__(self, optimizer: torch.optim.Optimizer, *, policy: float, value: float) -> None:
         self._groups: Sequence[dict[str, Any]] = optimizer.param_groups
-        self._factor = factor
+        self._factors = {False: policy, True: value}
         self._before: list[float] = []
 
     def __enter__(self) -> None:
         self._before = [group["lr"] for group in self._groups]
         for group in self._groups:
-            group["lr"] = group["lr"] * self._factor
+            group["lr"] = group["lr"] * self._factors[group.get(VALUE_GROUP, False)]
 
     def __exit__(self, *_: object) -> None:
         for group, rate in zip(self._groups, self._before, strict=True):

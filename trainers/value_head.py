@@ -19,6 +19,9 @@ from torch import Tensor, nn
 NAME = "v_head"
 """Attribute of the causal LM under which the head lives."""
 
+VALUE_GROUP = "value_head"
+"""Key of the optimiser's parameter group that holds the head."""
+
 
 class ValueHead(nn.Module):
     """Two layers from hidden state to value; predicts 0 until trained.

@@ -173,6 +173,27 @@ def test_the_first_updates_train_the_value_head_alone(tmp_path: Path) -> None:
     )
 
 
+def test_the_policy_sets_off_slowly(tmp_path: Path) -> None:
+    sizes = {}
+    for ramp in (0, 2):
+        for updates in (1, 2):
+            trainer = make(
+                tmp_path / f"{ramp}-{updates}", batches(updates), ramp_updates=ramp, optim="sgd"
+            )
+            head = {n: p.clone() for n, p in trainer.model.named_parameters() if "v_head" in n}
+            before = snapshot(trainer)
+            trainer.train()
+            moved = trainer.policy.weights().items()
+            sizes[ramp, updates] = sum(float((t - before[n]).abs().sum()) for n, t in moved)
+            assert all(
+                not torch.equal(p, head[n])
+                for n, p in trainer.model.named_parameters()
+                if n in head
+            )
+    assert sizes[2, 1] == 0 < sizes[0, 1]
+    assert 0 < sizes[2, 2] < sizes[0, 2]
+
+
 def test_equal_rewards_move_nothing_under_the_group_baseline(tmp_path: Path) -> None:
     data = [[trajectory(i, reward=1.0) for i in range(8)]]
     trainer = make(tmp_path, data, advantage="group")
