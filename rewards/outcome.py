@@ -1,8 +1,8 @@
 """Rewards from the end of an episode and from the visible tests on the way. Pure arithmetic.
 
-The parts add up over an episode to ``solve`` if it was solved, plus ``progress`` times the change of
-the visible test fraction, plus ``turn`` times the number of turns, plus ``mishap`` times the number of
-turns in which something went wrong.
+The parts add up over an episode to ``solve`` if it was solved or ``failed`` if what was submitted does not
+solve it, plus ``progress`` times the change of the visible test fraction, plus ``turn`` times the number of
+turns, plus ``mishap`` times the number of turns in which something went wrong.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ class RewardConfig:
 
     Attributes:
         solve: reward of solving, by the hidden tests.
+        failed: reward of submitting what they refuse, at most 0. Where a turn costs something, giving up can
+            pay without it, above all with a small discount.
         progress: weight of the change of the visible test fraction.
         turn: reward of each turn, at most 0.
         mishap: reward of a turn that went wrong, at most 0: no call could be read or one was refused, or an
@@ -28,12 +30,13 @@ class RewardConfig:
     """
 
     solve: float = 1.0
+    failed: float = 0.0
     progress: float = 0.2
     turn: float = -0.01
     mishap: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("solve", "progress", "turn", "mishap"):
+        for name in ("solve", "failed", "progress", "turn", "mishap"):
             value = getattr(self, name)
             if not math.isfinite(value):
                 raise ConfigError(f"reward.{name}={value} is not a finite number")
@@ -41,17 +44,23 @@ class RewardConfig:
             raise ConfigError(
                 f"reward.turn={self.turn} would pay for long episodes: give 0 or less"
             )
-        if self.mishap > 0:
-            raise ConfigError(f"reward.mishap={self.mishap} would pay for errors: give 0 or less")
+        for name in ("failed", "mishap"):
+            value = getattr(self, name)
+            if value > 0:
+                raise ConfigError(f"reward.{name}={value} would pay for failing: give 0 or less")
 
 
 def outcome_reward(config: RewardConfig, outcome: Outcome | None) -> float:
-    """Reward of the last step: ``solve`` if the hidden tests decided so, else 0.
+    """Reward of the last step: ``solve`` or ``failed``, as the hidden tests decided, else 0.
+
+    An attempt to fool the grader is a failure; an episode that ran out of turns is none.
 
     >>> outcome_reward(RewardConfig(), Outcome.SOLVED), outcome_reward(RewardConfig(), None)
     (1.0, 0.0)
     """
-    return config.solve if outcome is Outcome.SOLVED else 0.0
+    if outcome is Outcome.SOLVED:
+        return config.solve
+    return config.failed if outcome in (Outcome.FAILED, Outcome.SUSPECTED_HACK) else 0.0
 
 
 def progress_reward(config: RewardConfig, before: float, after: float) -> float:

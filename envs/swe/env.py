@@ -187,7 +187,7 @@ class SWEEnv(ToolEnv):
         """Grades what is in the workspace: a repair that was not submitted still counts."""
         grade = self._grade()
         outcome = Outcome.TRUNCATED if grade.outcome is Outcome.FAILED else grade.outcome
-        return outcome_reward(self._weights, grade.outcome), outcome
+        return outcome_reward(self._weights, outcome), outcome
 
     def close(self) -> None:
         """Ends the sandboxes; idempotent."""

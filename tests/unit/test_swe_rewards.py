@@ -21,6 +21,12 @@ def test_only_solving_pays(outcome: Outcome | None) -> None:
     assert outcome_reward(RewardConfig(solve=2.0), outcome) == expected
 
 
+def test_what_was_submitted_and_refused_can_cost() -> None:
+    config = RewardConfig(failed=-0.5)
+    costs = {outcome for outcome in Outcome if outcome_reward(config, outcome) == -0.5}
+    assert costs == {Outcome.FAILED, Outcome.SUSPECTED_HACK}
+
+
 def test_progress_telescopes_whatever_the_path() -> None:
     config = RewardConfig(progress=0.2)
     path = [0.25, 0.5, 0.0, 1.0, 0.75]
@@ -38,7 +44,8 @@ def test_a_loop_earns_nothing_and_turns_cost() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [{"solve": math.nan}, {"progress": math.inf}, {"turn": 0.1}, {"mishap": 0.1}]
+    "bad",
+    [{"solve": math.nan}, {"progress": math.inf}, {"turn": 0.1}, {"mishap": 0.1}, {"failed": 0.1}],
 )
 def test_bad_weights_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=next(iter(bad))):
