@@ -42,7 +42,10 @@ ENV = EnvSection(
         "sandboxes": 4,
         "cache_tests": 50_000,
     },
-    train_options={"split": "train"},
+    train_options={
+        "split": "train",
+        "reward": {"turn": -0.02, "mishap": -0.3, "failed": -0.5},
+    },
     max_turns=6,
 )
 
@@ -55,7 +58,15 @@ DEFAULT = TrainConfig(
     rollout=RolloutSection(show_tools=False),
     # What was tried, and what each did: docs/decisions/0007.
     ppo=PPOSection(
-        updates=6, learning_rate=2e-4, entropy_coef=-0.1, value_warmup_updates=0, save_every=3
+        updates=12,
+        group_size=1,
+        ppo_epochs=1,
+        minibatch_size=16,
+        gamma=0.4,
+        learning_rate=2e-4,
+        ramp_updates=3,
+        value_warmup_updates=0,
+        save_every=4,
     ),
     evaluations={
         "heldout_bugs": EvalSection(options={"split": "heldout_bugs"}, samples=4),
