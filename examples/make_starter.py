@@ -68,6 +68,7 @@ class StarterConfig(StrictConfig):
         demonstrations_per_task: episodes of the demonstrator.
         detour_rate: its chance of beginning one block earlier.
         garble_rate: its chance of garbling an edit first.
+        give_up_rate: its chance of giving up after a first edit.
         copying: settings of the first stage.
         repairing: settings of the second.
         acting: settings of the third.
@@ -85,9 +86,10 @@ class StarterConfig(StrictConfig):
     repairing_tokens: int = 6_000_000
     rewriting_share: float = 0.35
     marked: float = 0.5
-    demonstrations_per_task: int = 3
+    demonstrations_per_task: int = 6
     detour_rate: float = 0.5
     garble_rate: float = 0.3
+    give_up_rate: float = 0.7
     copying: WarmStartConfig = EXERCISING
     repairing: WarmStartConfig = EXERCISING
     acting: WarmStartConfig = EXERCISING.model_copy(
@@ -123,6 +125,7 @@ def record(config: StarterConfig) -> tuple[list[SWETask], list[Demonstration]]:
             wrong,
             detour_rate=config.detour_rate,
             garble_rate=config.garble_rate,
+            give_up_rate=config.give_up_rate,
             spared=spared,
         ),
         [(task.task_id, sample) for sample in samples for task in tasks],

@@ -16,6 +16,9 @@ A model that samples its messages also garbles them, and what follows a message 
 garbled too. So some edits are preceded by a garbled form of themselves, which the environment refuses or
 carries out to no good. These, and edits that break a line, are slips: the model reads how they are mended,
 and never learns to write them.
+
+Recorded work is not all good work. Some demonstrators give up: after a first edit that did not help they
+submit. That is imitated, and left to reinforcement learning to undo.
 """
 
 from __future__ import annotations
@@ -93,6 +96,7 @@ class Demonstrator:
         max_lines: most lines that an edit writes.
         slip_rate: chance that a block is first written with a bug.
         garble_rate: chance that it is first written garbled, and once more.
+        give_up_rate: chance that it submits after a first edit, whether that helped or not.
         spared: tasks whose bugs a garbled edit must not spell by accident.
     """
 
@@ -105,6 +109,7 @@ class Demonstrator:
         max_lines: int = MAX_BLOCK_LINES,
         slip_rate: float = 0.25,
         garble_rate: float = 0.0,
+        give_up_rate: float = 0.0,
         spared: Iterable[SWETask] = (),
     ) -> None:
         self._wrong_edits = wrong_edits
@@ -113,6 +118,7 @@ class Demonstrator:
         self._max_lines = max_lines
         self._slip_rate = slip_rate
         self._garble_rate = garble_rate
+        self._give_up_rate = give_up_rate
         self._spared: dict[str, list[str]] = defaultdict(list)
         for task in spared:
             self._spared[task.repo].append(json.dumps(line_repair(task).before.strip())[1:-1])
@@ -133,6 +139,7 @@ class Demonstrator:
         wrong: dict[range, list[LineEdit]] = defaultdict(list)
         for edit in self._wrong_edits.of(task):
             wrong[_around(cut, edit.line)].append(edit)
+        gives_up = rng.random() < self._give_up_rate
         detour = 0
         while detour < min(self._max_detour, len(cut) - 1) and rng.random() < self._detour_rate:
             detour += 1
@@ -147,6 +154,8 @@ class Demonstrator:
             while rng.random() < self._garble_rate:
                 self._plan.append(replace(step, slip=True, garbled=True))
             self._plan.append(step)
+        if gives_up:
+            del self._plan[1:]
 
     def act(self, observation: str, info: Mapping[str, Any]) -> str:
         """The next edit of the plan, taking back the last one; submission when the tests pass."""

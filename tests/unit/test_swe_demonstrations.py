@@ -228,3 +228,14 @@ def test_a_garble_adds_nothing_that_is_to_be_avoided() -> None:
         made = garble(action, random.Random(seed), sorted(set(action)))
         assert made != action
         assert all(made.count(character) <= action.count(character) for character in set(action))
+
+
+def test_some_demonstrators_give_up_after_a_first_edit(train: list[SWETask]) -> None:
+    patient = Demonstrator(WrongEdits(train), detour_rate=0.9)
+    mixed = Demonstrator(WrongEdits(train), detour_rate=0.9, give_up_rate=0.5)
+    given_up = 0
+    for seed, task in enumerate(train[:60]):
+        full, messages = play(patient, task, seed), play(mixed, task, seed)
+        assert messages[-1] == [("submit", {})]
+        given_up += len(messages) == 2 < len(full)
+    assert 15 < given_up < 45
