@@ -37,6 +37,8 @@ from agentic_gym.errors import RegistrationError
 GROUP = "agentic_gym.envs"
 _WRAPPERS = "agentic_gym.wrappers:"
 _ID = re.compile(r"[\w.-]+/[\w.-]+-v\d+")
+# What somebody means as a version: -v1, _v1.2, -vzero. Not the end of "my-video".
+_VERSION = re.compile(r"(?:^|[-_])v(\d*)(?:\.[\d.]*|zero|one|two|n|x)?$", re.IGNORECASE)
 
 EntryPoint = str | Callable[..., gymnasium.Env[Any, Any]]
 
@@ -72,16 +74,21 @@ def register(
         **kwargs: defaults for :func:`make`: budgets, and arguments of the environment.
 
     Raises:
-        RegistrationError: the id is malformed, or taken by another environment.
+        RegistrationError: the id is malformed, or taken by another environment; the entry point cannot
+            make environments, or does not take one of the arguments.
     """
-    if not _ID.fullmatch(id):
+    if not isinstance(id, str) or not _ID.fullmatch(id):
         raise RegistrationError(
-            f"{id!r} is not an id: expected namespace/name-vN, for instance "
-            f"'me/{re.sub(r'[^A-Za-z0-9_.-]', '-', id.split('/')[-1]) or 'thing'}-v0'"
+            f"{id!r} is not an id: expected namespace/name-vN, for instance {_suggest(id)!r}"
         )
+    _check_entry_point(id, entry_point)
     wrappers = _wrapper_specs(
         {key: kwargs.pop(key) for key in list(kwargs) if key in _option_names()}
     )
+    if not isinstance(
+        entry_point, str
+    ):  # what a text names is imported, and checked, when it is made
+        _check_arguments(id, _parameters(entry_point), kwargs)
     with _lock:
         taken = gymnasium.registry.get(id)
         declared = taken is not None and isinstance(taken.entry_point, _Declared)
@@ -117,25 +124,35 @@ def make(id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
             ``goal_reminder_turns``, ``goal_reminder_tokens``; None switches a registered one off.
 
     Raises:
-        RegistrationError: the id is unknown or its code cannot be imported, or an argument is unknown.
+        RegistrationError: the id is unknown or its code cannot be imported, or an argument is unknown
+            or missing.
     """
     spec = copy.deepcopy(find_spec(id))
     options = {key: kwargs.pop(key) for key in list(kwargs) if key in _option_names()}
     ours = [wrapper for wrapper in spec.additional_wrappers if _is_ours(wrapper)]
     others = [wrapper for wrapper in spec.additional_wrappers if not _is_ours(wrapper)]
     spec.additional_wrappers = (*others, *_wrapper_specs(_read_options(ours) | options))
-    _check_arguments(spec, kwargs)
+    given = spec.kwargs | kwargs
+    parameters = _parameters(_creator(spec))
+    _check_arguments(spec.id, parameters, given)
+    for name, parameter in parameters.items():
+        if parameter.default is parameter.empty and name not in given and _is_named(parameter):
+            raise RegistrationError(f"{spec.id} needs {name}: make({spec.id!r}, {name}=...)")
     return gymnasium.make(spec, **kwargs)
 
 
 def find_spec(id: str) -> EnvSpec:
     """The registered description of an environment. Raises as :func:`make`."""
+    if not isinstance(id, str):
+        raise RegistrationError(f"{id!r} is not an id: expected namespace/name-vN")
     module, _, name = id.rpartition(":")
     if module:
         try:
             importlib.import_module(module)
         except ImportError as error:
-            raise RegistrationError(f"{id}: cannot import {module!r}: {error}") from error
+            lost = isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
+            hint = ". If it is a file of yours, put its folder on PYTHONPATH" if lost else ""
+            raise RegistrationError(f"{id}: cannot import {module!r}: {error}{hint}") from error
     spec = _registered(name)
     if spec is None:
         load_plugins()
@@ -269,29 +286,82 @@ def _read_options(specs: Iterable[WrapperSpec]) -> dict[str, Any]:
     return options | ({"count_tokens": counts[0]} if counts else {})
 
 
-def _check_arguments(spec: EnvSpec, kwargs: dict[str, Any]) -> None:
-    """Refuses arguments that the environment does not take, before gymnasium makes a TypeError."""
-    try:
-        creator = (
-            load_env_creator(spec.entry_point)
-            if isinstance(spec.entry_point, str)
-            else spec.entry_point
-        )
-    except (ImportError, AttributeError) as error:
+def _suggest(id: Any) -> str:
+    """The id that somebody probably meant who gave a malformed one."""
+    first, slash, rest = str(id if isinstance(id, str) else "").partition("/")
+    space, name = (
+        re.sub(r"[^\w.-]+", "-", part).strip("-")
+        for part in ((first, rest) if slash else ("", first))
+    )
+    version = _VERSION.search(name)
+    bare = name[: version.start()] if version else name
+    return f"{space or 'me'}/{bare or 'thing'}-v{(version and version.group(1)) or 0}"
+
+
+def _check_entry_point(id: str, entry_point: Any) -> None:
+    """Refuses what cannot make an environment, before gymnasium calls it."""
+    wanted = "Give the class, a function that makes one, or 'module:name'"
+    if isinstance(entry_point, str):
+        if not all(entry_point.partition(":")):
+            raise RegistrationError(f"{id}: {entry_point!r} names no class. {wanted}")
+    elif isinstance(entry_point, gymnasium.Env):
         raise RegistrationError(
-            f"{spec.id}: cannot import {spec.entry_point!r}: {error}"
-        ) from error
+            f"{id}: this is an instance of {type(entry_point).__qualname__}, and each make() makes a "
+            f"new one. {wanted}"
+        )
+    elif not callable(entry_point):
+        raise RegistrationError(f"{id}: {entry_point!r} makes no environment. {wanted}")
+    elif isinstance(entry_point, type):
+        if not issubclass(entry_point, gymnasium.Env):
+            raise RegistrationError(
+                f"{id}: {entry_point.__qualname__} is not an environment. Derive it from "
+                f"agentic_gym.ToolEnv. {wanted}"
+            )
+        if missing := sorted(getattr(entry_point, "__abstractmethods__", ())):
+            raise RegistrationError(
+                f"{id}: {entry_point.__qualname__} does not define {' and '.join(missing)}. "
+                f"Write {'it' if len(missing) == 1 else 'them'} in the class"
+            )
+
+
+def _creator(spec: EnvSpec) -> Callable[..., Any]:
+    """What makes the environments of an id; imported if need be."""
+    creator: Any = spec.entry_point
+    try:
+        if isinstance(creator, str):
+            creator = load_env_creator(creator)
+    except (ImportError, AttributeError) as error:
+        raise RegistrationError(f"{spec.id}: cannot import {creator!r}: {error}") from error
     if creator is None:
         raise RegistrationError(f"{spec.id} has no entry point for single environments")
-    parameters = inspect.signature(creator).parameters
+    _check_entry_point(spec.id, creator)
+    return creator  # type: ignore[no-any-return]
+
+
+def _parameters(creator: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    try:
+        return dict(inspect.signature(creator).parameters)
+    except (TypeError, ValueError):  # written in C, for instance: it takes what it takes
+        return {"kwargs": inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)}
+
+
+def _is_named(parameter: inspect.Parameter) -> bool:
+    return parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+
+
+def _check_arguments(
+    id: str, parameters: dict[str, inspect.Parameter], kwargs: dict[str, Any]
+) -> None:
+    """Refuses arguments that the environment does not take, before gymnasium makes a TypeError."""
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
         return
-    expected = [*parameters, *sorted(_option_names())]
+    own = [name for name, parameter in parameters.items() if _is_named(parameter)]
+    expected = [*own, *sorted(_option_names())]
     for key in kwargs:
-        if key not in parameters:
+        if key not in own:
             close = difflib.get_close_matches(key, expected, n=1)
-            hint = f"Did you mean {close[0]}?" if close else f"It takes {', '.join(expected)}."
-            raise RegistrationError(f"{spec.id} takes no argument {key!r}. {hint}")
+            hint = f"Did you mean {close[0]!r}?" if close else f"It takes {', '.join(expected)}."
+            raise RegistrationError(f"{id} has no option {key!r}. {hint}")
 
 
 def _option_names() -> set[str]:

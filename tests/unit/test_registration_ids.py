@@ -11,6 +11,7 @@ import gymnasium
 import pytest
 
 from agentic_gym import registration
+from agentic_gym.env import ToolEnv
 from agentic_gym.errors import RegistrationError
 from agentic_gym.registration import describe, find_spec, make, register, registered
 from agentic_gym.testing import EchoEnv, GuessEnv
@@ -83,13 +84,61 @@ def test_a_registered_count_is_kept_when_make_changes_the_budget() -> None:
     [
         ("thing", "me/thing-v0"),
         ("me/thing", "me/thing-v0"),
-        ("a b/c d", "me/c-d-v0"),
+        ("a b/c d", "a-b/c-d-v0"),
         ("", "me/thing-v0"),
+        ("me/", "me/thing-v0"),
+        ("me/x-vzero", "me/x-v0"),
+        ("me/x_v1.2", "me/x-v1"),
+        ("me/my-video", "me/my-video-v0"),
+        ("a/b/c-v0", "a/b-c-v0"),
+        ("no spaces-v0", "me/no-spaces-v0"),
+        (None, "me/thing-v0"),
+        (7, "me/thing-v0"),
     ],
 )
-def test_malformed_ids_get_an_example(id: str, suggested: str) -> None:
+def test_malformed_ids_get_an_example(id: Any, suggested: str) -> None:
     with pytest.raises(RegistrationError, match=f"expected namespace/name-vN.*'{suggested}'"):
         register(id, EchoEnv)
+    register(suggested, EchoEnv)
+
+
+def test_an_id_is_text() -> None:
+    with pytest.raises(RegistrationError, match="None is not an id"):
+        make(None)  # type: ignore[arg-type]
+
+
+class NoStart(ToolEnv):
+    def reward(self) -> float:
+        return 0.0
+
+
+class NeedsPath(EchoEnv):
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+
+
+@pytest.mark.parametrize(
+    ("entry_point", "says"),
+    [
+        (EchoEnv(), "an instance of EchoEnv.*Give the class"),
+        (int, "int is not an environment.*ToolEnv"),
+        (3, "3 makes no environment. Give the class"),
+        ("a_module", "'a_module' names no class.*'module:name'"),
+        (NoStart, r"NoStart does not define start\. Write it"),
+        (ToolEnv, "ToolEnv does not define reward and start"),
+    ],
+)
+def test_what_makes_no_environment_is_refused_at_once(entry_point: Any, says: str) -> None:
+    with pytest.raises(RegistrationError, match=f"tests/odd-v0: .*{says}"):
+        register("tests/odd-v0", entry_point)
+    assert "tests/odd-v0" not in gymnasium.registry
+
+
+def test_what_a_text_names_is_checked_when_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "module_of_tests", sys.modules[__name__])
+    register("tests/odd-v0", "module_of_tests:NoStart")
+    with pytest.raises(RegistrationError, match="NoStart does not define start"):
+        make("tests/odd-v0")
 
 
 def test_an_id_is_taken_once_but_the_same_class_may_be_defined_again() -> None:
@@ -132,20 +181,35 @@ def test_unknown_ids_say_what_was_probably_meant() -> None:
         make("tests/gues-v0")
     with pytest.raises(RegistrationError, match=r"Known: .*tests/guess-v0.*'package:q-v0'"):
         make("q-v0")
-    with pytest.raises(RegistrationError, match="cannot import 'no_such_module'"):
+    with pytest.raises(RegistrationError, match=r"cannot import 'no_such_module'.*PYTHONPATH"):
         make("no_such_module:me/x-v0")
 
 
 def test_unknown_arguments_say_what_was_probably_meant() -> None:
     register("tests/guess-v0", GuessEnv)
     with pytest.raises(
-        RegistrationError, match=r"no argument 'max_turn'. Did you mean max_turns\?"
+        RegistrationError, match=r"no option 'max_turn'. Did you mean 'max_turns'\?"
     ):
         make("tests/guess-v0", max_turn=3)
-    with pytest.raises(
-        RegistrationError, match=r"no argument 'zzz'\. It takes limit, count_tokens"
-    ):
+    with pytest.raises(RegistrationError, match=r"no option 'zzz'\. It takes limit, count_tokens"):
         make("tests/guess-v0", zzz=3)
+    with pytest.raises(RegistrationError, match=r"Did you mean 'max_turns'\?"):
+        register("tests/new-v0", GuessEnv, max_turn=3)
+    assert "tests/new-v0" not in gymnasium.registry
+    register("tests/text-v0", "agentic_gym.testing:GuessEnv", max_turn=3)
+    with pytest.raises(RegistrationError, match=r"Did you mean 'max_turns'\?"):
+        make("tests/text-v0")
+
+
+def test_an_argument_that_is_missing_is_named() -> None:
+    register("tests/needs-v0", NeedsPath)
+    with pytest.raises(
+        RegistrationError, match=r"needs path: make\('tests/needs-v0', path=\.\.\.\)"
+    ):
+        make("tests/needs-v0")
+    assert make("tests/needs-v0", path="a").reset()[0] == "a"
+    register("tests/needs-v0", NeedsPath, path="b")
+    assert make("tests/needs-v0").reset()[0] == "b"
 
 
 def test_code_that_cannot_be_imported_is_named() -> None:
