@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 AXES = ("error_class", "repo", "split")
 """Tags by which results are broken down, where trajectories have them."""
 
+MAX_CAUSES = 10
+"""How many causes of infra errors are shown for an agent."""
+_COUNTED_IN_TABLES = ("failed", "truncated", "suspected_hack", "infra_error")
+
 AgentFactory = Callable[[Launch], Agent]
 
 
@@ -73,7 +77,7 @@ class EvalResult:
         turns: mean, P50 and P90 turns of an episode.
         tokens: mean tokens sampled by the policy in an episode; None if the agent is no token model.
         reward: mean return of counted episodes.
-        errors: what broke, by first line of the error.
+        errors: what broke, bugs of environment and agent among it, by the line that names the error.
     """
 
     num_tasks: int
@@ -91,18 +95,16 @@ class EvalResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain JSON-able values; a NaN becomes None."""
-        plain: dict[str, Any] = _plain(dataclasses.asdict(self))
-        return plain
+        return dict(_plain(dataclasses.asdict(self)))
 
     def to_json(self) -> str:
         """:meth:`to_dict` as JSON text."""
         return json.dumps(self.to_dict(), indent=2)
 
     def render(self, title: str = "") -> str:
-        """A text table, with the parts below it."""
-        return _text(
-            results_table({title: self}), *(_parts_table(*item) for item in self.by.items())
-        )
+        """A text table, with the parts and the causes of infra errors below it."""
+        parts = [_parts_table(*item) for item in self.by.items()]
+        return _text(results_table({title: self}), *parts, *causes_tables({title: self}))
 
 
 def summarise(trajectories: Iterable[Trajectory], *, axes: Sequence[str] = AXES) -> EvalResult:
@@ -221,6 +223,9 @@ def evaluate(
 ) -> EvalResult:
     """Plays episodes and summarises them.
 
+    An exception of the environment's or the agent's code ends its episode alone, as an ``infra_error``
+    whose cause is in ``errors`` of the result; only a ``UserError`` comes out.
+
     Args:
         env: an environment's id, or a function that makes one.
         agent: a policy: a function ``observation -> action`` (or ``observation, info -> action``), or an
@@ -247,9 +252,8 @@ def evaluate(
     launches = make_launches(
         task_ids, episodes=episodes, samples_per_task=samples_per_task, seed=seed, name=name
     )
-    factory: EnvFactory = (lambda: make(env)) if isinstance(env, str) else env
     with Rollout(
-        factory,
+        (lambda: make(env)) if isinstance(env, str) else env,
         agent_factory or policy_factory(agent),
         concurrency=min(concurrency, len(launches)),
         episode_limit_s=episode_limit_s,
@@ -273,60 +277,82 @@ def policy_factory(policy: Any) -> AgentFactory:
 
 
 def results_table(results: Mapping[str, EvalResult]) -> Table:
-    """One row an agent, for comparison side by side."""
-    from rich.table import Table
-    from rich.text import Text
-
-    ks = sorted({k for result in results.values() for k in result.pass_at if k > 1})
-    table = Table(title="Success rate, with 95 % interval clustered by task")
+    """One row an agent, for comparison side by side; "-" where no episode counts."""
+    # pass@1 says nothing beside a larger k, but no agent is left without any.
+    ks = sorted({k for r in results.values() for k in [k for k in r.pass_at if k > 1] or [1]})
     heads = ["agent", "tasks", "episodes", "success", *(f"pass@{k}" for k in ks)]
     heads += ["failed", "truncated", "hack?", "infra", "turns", "P50 s", "P90 s"]
-    for head in heads:
-        table.add_column(head, justify="left" if head == "agent" else "right", no_wrap=True)
-    for name, result in results.items():
-        cells = [
+    rows = [
+        (
+            name,
             f"{result.num_tasks}",
             f"{result.counted}",
             percent(result.success),
-            *(f"{100 * result.pass_at.get(k, math.nan):.1f}" for k in ks),
-            *(
-                f"{result.outcomes[outcome]}"
-                for outcome in ("failed", "truncated", "suspected_hack", "infra_error")
-            ),
-            f"{result.turns['mean']:.1f}",
-            *(f"{result.episode_s[level]:.2f}" for level in ("p50", "p90")),
-        ]
-        table.add_row(Text(name), *cells)
-    return table
+            *(_number(100 * result.pass_at.get(k, math.nan), ".1f") for k in ks),
+            *(f"{result.outcomes[outcome]}" for outcome in _COUNTED_IN_TABLES),
+            _number(result.turns["mean"], ".1f"),
+            *(_number(result.episode_s[level], ".2f") for level in ("p50", "p90")),
+        )
+        for name, result in results.items()
+    ]
+    return _table(heads, rows, title="Success rate, with 95 % interval clustered by task")
+
+
+def causes_tables(results: Mapping[str, EvalResult]) -> list[Table]:
+    """A table of what broke in the episodes of each agent, most frequent first; none if nothing did."""
+    rows = []
+    for name, result in results.items():
+        causes = Counter(result.errors).most_common()
+        rows += [(name, f"{count}", cause) for cause, count in causes[:MAX_CAUSES]]
+        if rest := causes[MAX_CAUSES:]:
+            rows.append((name, f"{sum(n for _, n in rest)}", f"({len(rest)} other causes)"))
+    heads = ("agent", "episodes", "cause")
+    return [_table(heads, rows, title="Infra errors, outside the success rate")] if rows else []
 
 
 def percent(interval: Interval, *, signed: bool = False) -> str:
-    """An interval in percent, for instance ``45.7 [40.3, 51.1]``."""
+    """An interval in percent, for instance ``45.7 [40.3, 51.1]``; "-" if there is none."""
+    if math.isnan(interval.value):
+        return "-"
     sign = "+" if signed else ""
     low, high = 100 * interval.low, 100 * interval.high
     return f"{100 * interval.value:{sign}.1f} [{low:{sign}.1f}, {high:{sign}.1f}]"
 
 
+def _number(value: float, form: str) -> str:
+    return "-" if math.isnan(value) else f"{value:{form}}"
+
+
 def _parts_table(axis: str, parts: Mapping[str, Share]) -> Table:
+    rows = [
+        (value, f"{p.solved}", f"{p.counted}", percent(p.success)) for value, p in parts.items()
+    ]
+    return _table((axis, "solved", "episodes", "success"), rows)
+
+
+def _table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None
+) -> Table:
+    """A table whose words fold and whose numbers stay whole, with nothing that a terminal would obey."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table()
-    for head in (axis, "solved", "episodes", "success"):
-        table.add_column(head, justify="left" if head == axis else "right", no_wrap=True)
-    for value, share in parts.items():
-        cells = (f"{share.solved}", f"{share.counted}", percent(share.success))
-        table.add_row(Text(value), *cells)
+    table = Table(title=title)
+    for head in heads:
+        word = head in {heads[0], "cause"}
+        table.add_column(
+            head, justify="left" if word else "right", no_wrap=not word, overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*(Text("".join(c if c.isprintable() else " " for c in cell)) for cell in row))
     return table
 
 
 def _text(*tables: Table) -> str:
     from rich.console import Console
 
-    console = Console(file=io.StringIO(), width=160)
-    console.print(*tables, sep="\n")
-    written = console.file
-    assert isinstance(written, io.StringIO)
+    written = io.StringIO()
+    Console(file=written, width=160).print(*tables, sep="\n")
     return written.getvalue()
 
 
@@ -360,9 +386,11 @@ def _mean(values: Sequence[float]) -> float:
 
 def _first_line(error: str | None) -> str:
     lines = [line for line in (error or "").splitlines() if line.strip()]
-    # A traceback names the error last; an error of the machinery is one line or begins with it.
-    last = bool(lines) and lines[0].startswith("Traceback")
-    return (lines[-1 if last else 0] if lines else "unknown")[:200]
+    # An error of the machinery begins with its name; a traceback has it below the frames of the last part.
+    if lines and lines[0].startswith("Traceback"):
+        starts = [n for n, line in enumerate(lines) if line.startswith("Traceback")]
+        lines = [line for line in lines[starts[-1] + 1 :] if not line[0].isspace()] or lines[-1:]
+    return (lines[0] if lines else "unknown")[:200]
 
 
 def _plain(value: Any) -> Any:

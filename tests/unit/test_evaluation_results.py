@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -111,7 +112,68 @@ def test_nothing_is_nan_and_never_a_crash() -> None:
         result = summarise(episodes)
         assert math.isnan(result.success.value)
         assert result.to_dict()["success"] == {"value": None, "low": None, "high": None}
-        assert result.render()
+        text = result.render()
+        assert "nan" not in text
+        assert "- │" in text
+
+
+def test_causes_of_infra_errors_are_shown_with_their_counts() -> None:
+    text = summarise(mixed()).render("me")
+    for cause in ("unknown", "SandboxDead: gone", "KeyError: 'x'"):
+        assert [f"│ me    │        1 │ {cause}" in line for line in text.splitlines()].count(
+            True
+        ) == 1
+    assert "Infra errors" not in summarise([episode("a", SOLVED)]).render()
+
+
+def test_causes_are_bounded_in_number_and_length_and_safe_to_print() -> None:
+    broken = [episode(f"{n}", INFRA, error=f"E{n:02}: \x1b[2J\ud800{'y' * 999}") for n in range(30)]
+    text = summarise([*broken, *broken[-1:]]).render("[bold]me")
+    assert "E29" in text  # the most frequent first
+    assert sum(f"E{n:02}" in text for n in range(30)) == 10
+    assert "20 │ (20 other causes)" in text
+    assert text.count("y") < 10 * 200 + 50
+    assert text.encode().decode().count("\x1b") == 0
+
+
+def test_the_cause_of_a_traceback_is_the_line_that_names_the_error() -> None:
+    try:
+        try:
+            raise KeyError("inner")
+        except KeyError as error:
+            raise ValueError("first line\n  second line\nthird line") from error
+    except ValueError as error:
+        text = "".join(traceback.format_exception(error))
+    assert list(summarise([episode("a", INFRA, error=text)]).errors) == ["ValueError: first line"]
+
+
+def test_a_bug_of_the_agent_ends_its_episodes_alone_and_is_named() -> None:
+    def bad(observation: str, info: Mapping[str, Any]) -> str:
+        raise KeyError("oops")
+
+    result = evaluate(EchoEnv, bad, episodes=2, progress=False)
+    assert result.outcomes["infra_error"] == 2
+    assert "2 │ KeyError: 'oops'" in result.render()
+
+
+def test_every_row_has_a_pass_at_k() -> None:
+    one = summarise([episode("a", SOLVED), episode("b", FAILED)])
+    assert "pass@1" in one.render()
+    assert "50.0" in one.render().split("pass@1")[1].splitlines()[2].split("│")[5]
+    assert "pass@1" not in summarise(mixed()).render()
+    heads = [column.header for column in results_table({"1": one, "4": summarise(mixed())}).columns]
+    assert [head for head in heads if str(head).startswith("pass")] == [
+        "pass@1",
+        "pass@2",
+        "pass@4",
+    ]
+
+
+def test_a_long_name_leaves_the_numbers_whole() -> None:
+    result = summarise(mixed())
+    text = result.render("runs/" + "long/" * 40)
+    assert percent(result.success) in text
+    assert "…" not in text
 
 
 def test_json_is_valid_and_complete() -> None:
@@ -142,6 +204,7 @@ def test_tables_show_agents_side_by_side_and_take_any_name() -> None:
 
 def test_percent() -> None:
     assert percent(Interval(0.4571, 0.4, 0.51)) == "45.7 [40.0, 51.0]"
+    assert percent(Interval(math.nan, math.nan, math.nan)) == "-"
     assert percent(Interval(0.1, -0.02, 0.2), signed=True) == "+10.0 [-2.0, +20.0]"
 
 
