@@ -81,10 +81,16 @@ def check_env(
         seed: of the episodes.
 
     Raises:
-        EnvContractError: names the first breach, and what to do about it.
+        EnvContractError: names the first breach, and what to do about it; or this is no environment.
         InfraError: the environment's machinery broke while it was checked.
     """
     made = make(env_or_id) if isinstance(env_or_id, str) else env_or_id
+    if not isinstance(made, gymnasium.Env):
+        given = f"the class {made.__qualname__}" if isinstance(made, type) else f"{made!r:.100}"
+        example = f"{made.__qualname__}()" if isinstance(made, type) else "'me/thing-v0'"
+        raise EnvContractError(
+            f"check_env got {given}. Give an id or an instance: check_env({example})."
+        )
     env = made.unwrapped
     if not isinstance(env, ToolEnv):
         raise EnvContractError(

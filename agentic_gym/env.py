@@ -14,7 +14,7 @@ from __future__ import annotations
 import abc
 import difflib
 import functools
-import json
+import inspect
 import math
 import re
 from collections.abc import Sequence
@@ -37,6 +37,7 @@ from agentic_gym.tools import (
     format_action,
     is_tool,
     parse_action,
+    write_answer,
 )
 from agentic_gym.types import Outcome, ToolCall, ToolResult
 
@@ -44,6 +45,13 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_NAME_CHARS = 64
 _HEADER_CHARS = 100
 _MIN_RESULT_CHARS = 256
+# What a subclass writes -> the arguments that it is called with, in words.
+_CALLED_WITH = {
+    "start": ("options",),
+    "reward": (),
+    "outcome": (),
+    "conclude_truncated": ("reason",),
+}
 
 
 class ToolEnv(gymnasium.Env[str, str], abc.ABC):
@@ -91,6 +99,8 @@ class ToolEnv(gymnasium.Env[str, str], abc.ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        for name, given in _CALLED_WITH.items():
+            _check_callable(cls, name, given)
         for name, value in vars(cls).items():
             if is_tool(value) and hasattr(ToolEnv, name):
                 raise ToolDefinitionError(
@@ -274,13 +284,18 @@ class ToolEnv(gymnasium.Env[str, str], abc.ABC):
             )
         method = getattr(self, call.name)
         answer = method(**bind_arguments(method, call.arguments))
-        if isinstance(answer, str):
-            return answer
-        return "ok" if answer is None else json.dumps(answer, ensure_ascii=False, default=str)
+        try:
+            return write_answer(answer)
+        except (TypeError, ValueError) as error:
+            raise EnvContractError(
+                f"{type(self).__qualname__}.{call.name}() returned {type(answer).__name__}, which has no "
+                f"JSON ({error}). It must return text, or values that JSON can hold."
+            ) from error
 
     def _paid(self, reward: float) -> float:
         try:
-            paid = float(reward)
+            # float() would read text too, and a reward that is text is a mistake.
+            paid = math.nan if isinstance(reward, (str, bytes, bytearray)) else float(reward)
         except (TypeError, ValueError):
             paid = math.nan
         if not math.isfinite(paid):
@@ -320,6 +335,21 @@ class ToolEnv(gymnasium.Env[str, str], abc.ABC):
         spec = next(iter(self.tool_specs.values()))
         required = spec.parameters.get("required", ())
         return format_action([(spec.name, dict.fromkeys(required, "..."))])
+
+
+def _check_callable(cls: type, name: str, given: tuple[str, ...]) -> None:
+    """Refuses a method that could not be called, before the first episode would find it."""
+    method = vars(cls).get(name)
+    if not inspect.isfunction(method):
+        return
+    signature = inspect.signature(method, follow_wrapped=False)
+    try:
+        signature.bind("self", *given)
+    except TypeError as error:
+        raise EnvContractError(
+            f"{cls.__qualname__}.{name}{signature} cannot be called: {error}. "
+            f"Write def {name}({', '.join(('self', *given))})."
+        ) from None
 
 
 def clip_text(text: str, limit: int) -> str:

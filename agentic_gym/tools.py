@@ -9,15 +9,23 @@ acts on the state of one episode, so it belongs to the environment that holds it
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
 import functools
 import inspect
 import json
+import pathlib
 import re
 import typing
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
 import pydantic
 
 from agentic_gym.actions import MAX_CALLS, ParsedAction, format_action, parse_action
@@ -33,6 +41,7 @@ __all__ = [
     "is_tool",
     "parse_action",
     "tool",
+    "write_answer",
 ]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -41,6 +50,19 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _SECTION = re.compile(r"^(Args|Arguments|Returns|Raises|Yields|Note|Notes|Example|Examples):\s*$")
 _ARGUMENT = re.compile(r"^(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
 _SHOWN_ERRORS = 5
+# What JSON cannot hold and Python prints alike in every run.
+_PRINTED = (
+    pathlib.PurePath,
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    decimal.Decimal,
+    fractions.Fraction,
+    uuid.UUID,
+    enum.Enum,
+    bytes,
+    complex,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +101,12 @@ class ToolSpec:
         return f"{self.name}({', '.join(parts)})"
 
 
-def tool(method: _F) -> _F:
-    """Marks a method of a :class:`~agentic_gym.env.ToolEnv` as a tool.
+@typing.overload
+def tool(method: _F) -> _F: ...
+@typing.overload
+def tool() -> Callable[[_F], _F]: ...
+def tool(method: _F | None = None) -> _F | Callable[[_F], _F]:
+    """Marks a method of a :class:`~agentic_gym.env.ToolEnv` as a tool; ``@tool`` and ``@tool()`` do so.
 
     The method takes typed parameters and returns the text of the observation. It raises
     :class:`~agentic_gym.errors.ToolCallError` where the call makes no sense: the agent sees the message.
@@ -90,6 +116,8 @@ def tool(method: _F) -> _F:
             documented parameter that does not exist, or no ``self``: static and class methods are
             refused, in either order of the decorators.
     """
+    if method is None:
+        return tool
     where = getattr(method, "__qualname__", repr(method))
     if not inspect.isfunction(method) or inspect.iscoroutinefunction(method):
         raise ToolDefinitionError(
@@ -136,7 +164,8 @@ def collect_tools(cls_or_obj: Any) -> dict[str, ToolSpec]:
     A method that overrides a tool without ``@tool`` of its own is not a tool any more.
 
     Raises:
-        ToolDefinitionError: a type hint cannot be resolved or has no JSON schema.
+        ToolDefinitionError: a type hint cannot be resolved or has no JSON schema, or a default does not
+            fit its hint.
     """
     return dict(_collect(cls_or_obj if isinstance(cls_or_obj, type) else type(cls_or_obj)))
 
@@ -158,6 +187,42 @@ def bind_arguments(method: Callable[..., Any], arguments: dict[str, Any]) -> dic
             shown += f"; and {len(problems) - _SHOWN_ERRORS} more"
         raise ToolCallError(f"{shown}. Expected: {_spec(function).signature}") from None
     return {info.alias or name: getattr(bound, name) for name, info in model.model_fields.items()}
+
+
+def write_answer(answer: Any) -> str:
+    """What the agent reads of what a tool returned: text as it is, ``ok`` for None, otherwise JSON.
+
+    Beyond JSON's own values: dataclasses and pydantic models as objects, numpy's values as numbers and
+    lists, sets as sorted lists, and paths, dates, times, fractions, decimals, UUIDs, enums, bytes and
+    complex numbers as Python prints them. Everything else is refused, since what Python prints of an
+    object may hold its address: the same episode would read differently in each run.
+
+    Raises:
+        TypeError: the answer holds another object.
+        ValueError: the answer holds itself.
+    """
+    if isinstance(answer, str):
+        return answer
+    return "ok" if answer is None else _to_json(answer)
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can hold in place of a value that it cannot."""
+    if isinstance(value, _PRINTED):
+        return str(value)
+    if isinstance(value, pydantic.BaseModel):
+        return dict(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=_to_json)  # the order of a set of texts differs between runs
+    raise TypeError(f"{type(value).__name__} is not a value that JSON can hold")
 
 
 @functools.cache
@@ -200,6 +265,8 @@ def _arguments_model(function: Callable[..., Any]) -> type[pydantic.BaseModel]:
     fields: dict[str, Any] = {}
     for index, (name, parameter) in enumerate(_parameters(function).items()):
         required = parameter.default is inspect.Parameter.empty
+        if not required:
+            _check_default(function, name, hints[name], parameter.default)
         fields[f"argument_{index}"] = (
             hints[name],
             pydantic.Field(
@@ -211,6 +278,22 @@ def _arguments_model(function: Callable[..., Any]) -> type[pydantic.BaseModel]:
     config = pydantic.ConfigDict(extra="forbid")
     try:
         return pydantic.create_model(function.__name__, __config__=config, **fields)
+    except pydantic.errors.PydanticUserError as error:
+        raise ToolDefinitionError(
+            f"{function.__qualname__} has no JSON schema: {_first(error)}"
+        ) from error
+
+
+def _check_default(function: Callable[..., Any], name: str, hint: Any, default: Any) -> None:
+    """Refuses a default that a call could not give: the agent would be told of it, and the tool get it."""
+    try:
+        pydantic.TypeAdapter(hint).validate_python(default, strict=True)
+    except pydantic.ValidationError as error:
+        optional = f". Write {name}: ... | None = None" if default is None else ""
+        raise ToolDefinitionError(
+            f"{function.__qualname__}: the default of {name} does not fit its type hint: "
+            f"{_problem(error.errors(include_url=False)[0] | {'loc': (name,)})}{optional}"
+        ) from None
     except pydantic.errors.PydanticUserError as error:
         raise ToolDefinitionError(
             f"{function.__qualname__} has no JSON schema: {_first(error)}"

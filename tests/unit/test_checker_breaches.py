@@ -254,6 +254,18 @@ def test_each_breach_is_named_with_its_remedy(make: Callable[[], Any], says: str
     assert len(str(caught.value)) < 1500
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (EchoEnv, r"the class EchoEnv\. Give an id or an instance: check_env\(EchoEnv\(\)\)"),
+        (None, "got None. Give an id or an instance"),
+    ],
+)
+def test_a_class_is_no_environment_yet(given: Any, says: str) -> None:
+    with pytest.raises(EnvContractError, match=says):
+        check_env(given)
+
+
 def test_facts_may_be_arrays() -> None:
     check_env(ArrayInfo(), actions=[STOP])
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from agentic_gym.env import ToolEnv, clip_text
@@ -35,9 +36,8 @@ class Odd(ToolEnv):
     def answer(self, kind: str) -> Any:
         """Answers."""
         self.step_info["kind"] = kind
-        return {"json": {"é": [1, None]}, "none": None, "long": "x" * 10_000, "half": "a\ud800b"}[
-            kind
-        ]
+        answers = {"none": None, "long": "x" * 10_000, "half": "a\ud800b", "object": object()}
+        return answers.get(kind, {"é": [1, None]})
 
     @tool
     def fail(self, kind: str) -> str:
@@ -340,7 +340,7 @@ def test_misuse_says_what_to_do() -> None:
         started(Infinite()).step(ECHO)
     with pytest.raises(EnvContractError, match=r"start\(\) called finish\(\)"):
         Early().reset()
-    for unpaid in (None, "much", [1.0]):
+    for unpaid in (None, "much", "1", b"1", [1.0]):
         env = EchoEnv(step_reward=unpaid)  # type: ignore[arg-type]
         with pytest.raises(EnvContractError, match=r"the reward is .*must be a finite number"):
             started(env).step(ECHO)
@@ -348,6 +348,39 @@ def test_misuse_says_what_to_do() -> None:
         EchoEnv(task=7).reset()  # type: ignore[arg-type]
     with pytest.raises(EnvContractError, match="An action is text, got list"):
         started(EchoEnv()).step([ECHO])  # type: ignore[arg-type]
+
+
+def test_an_answer_that_differs_between_runs_is_refused() -> None:
+    with pytest.raises(EnvContractError, match=r"Odd\.answer\(\) returned object.*return text, or"):
+        started(Odd()).step(call("answer", kind="object"))
+
+
+@pytest.mark.parametrize("paid", [True, 1, 1.0, np.float32(1), np.int64(1), np.bool_(True)])
+def test_every_number_is_a_reward(paid: Any) -> None:
+    reward = started(EchoEnv(step_reward=paid)).step(ECHO)[1]
+    assert reward == 1.0
+    assert type(reward) is float
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (
+            "start",
+            r"Bad\.start\(self: Any\) -> str cannot be called: .*Write def start\(self, options\)\.",
+        ),
+        ("conclude_truncated", r"Write def conclude_truncated\(self, reason\)\."),
+    ],
+)
+def test_a_method_that_cannot_be_called_is_refused_with_its_class(name: str, says: str) -> None:
+    def without_arguments(self: Any) -> str:
+        return ""
+
+    with pytest.raises(EnvContractError, match=says):
+        type("Bad", (EchoEnv,), {name: without_arguments})
+    with pytest.raises(EnvContractError, match=r"Write def reward\(self\)\."):
+        type("Bad", (EchoEnv,), {"reward": lambda self, action: 0.0})
+    type("Good", (EchoEnv,), {"start": lambda self, *_, **__: "", "reward": lambda self, a=1: 0.0})
 
 
 @pytest.mark.parametrize("limit", [1, 10, 50, 100])

@@ -1,13 +1,18 @@
 """From methods to schemas, and from arguments to calls."""
 
+import dataclasses
+import datetime
+import math
 import pickle
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import pydantic
 import pytest
 
 from agentic_gym.errors import ToolCallError, ToolDefinitionError
-from agentic_gym.tools import bind_arguments, collect_tools, tool
+from agentic_gym.tools import bind_arguments, collect_tools, tool, write_answer
 
 
 class Point(pydantic.BaseModel):
@@ -205,6 +210,112 @@ async def coroutine(self: Any) -> str:
 def test_what_cannot_be_a_tool_is_refused_at_once(function: Any, says: str) -> None:
     with pytest.raises(ToolDefinitionError, match=says.replace("(", r"\(")):
         tool(function)
+
+
+def test_the_decorator_may_be_called() -> None:
+    class Called:
+        @tool()
+        def look(self, at: str) -> str:
+            """Looks."""
+            return at
+
+    assert collect_tools(Called)["look"].signature == "look(at: string)"
+
+
+def text_for_a_number(self: Any, x: int = "a") -> str:  # type: ignore[assignment]
+    """Does."""
+    return str(x)
+
+
+def digits_for_a_number(self: Any, x: int = "3") -> str:  # type: ignore[assignment]
+    """Does."""
+    return str(x)
+
+
+def none_for_text(self: Any, x: str = None) -> str:  # type: ignore[assignment]  # noqa: RUF013
+    """Does."""
+    return x
+
+
+def out_of_bounds(self: Any, x: Annotated[int, pydantic.Field(ge=1)] = 0) -> str:
+    """Does."""
+    return str(x)
+
+
+def other_choice(self: Any, x: Literal["a", "b"] = "c") -> str:  # type: ignore[assignment]
+    """Does."""
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (text_for_a_number, "Input should be a valid integer, got 'a'"),
+        (digits_for_a_number, "Input should be a valid integer, got '3'"),
+        (
+            none_for_text,
+            r"Input should be a valid string, got None. Write x: \.\.\. \| None = None",
+        ),
+        (out_of_bounds, "Input should be greater than or equal to 1, got 0"),
+        (other_choice, "Input should be 'a' or 'b', got 'c'"),
+    ],
+)
+def test_a_default_must_fit_its_hint(function: Any, says: str) -> None:
+    holder = type("Holder", (), {"do": tool(function)})
+    with pytest.raises(ToolDefinitionError, match=f"the default of x does not fit.*x: {says}"):
+        collect_tools(holder)
+
+
+def test_defaults_that_fit() -> None:
+    class Fits:
+        @tool
+        def do(
+            self,
+            ratio: float = 1,
+            point: Point = Point(x=1),  # noqa: B008
+            names: list[str] | None = None,
+            when: datetime.date = datetime.date(2020, 1, 2),
+            anything: Any = "a",
+            nan: float = math.nan,
+        ) -> str:
+            """Does."""
+            return ""
+
+    assert collect_tools(Fits)["do"].parameters["properties"]["ratio"]["default"] == 1
+
+
+@dataclasses.dataclass
+class Named:
+    names: set[str]
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("a", "a"),
+        (None, "ok"),
+        ([1, {"é": None}], '[1, {"é": null}]'),
+        (Path("a/b"), '"a/b"'),
+        ({"at": datetime.datetime(2020, 1, 2)}, '{"at": "2020-01-02 00:00:00"}'),
+        (Point(x=1), '{"x": 1, "y": 0}'),
+        (Named({"b", "c", "a"}), '{"names": ["a", "b", "c"]}'),
+        ({frozenset("ba"), frozenset("c")}, '[["a", "b"], ["c"]]'),
+        ([np.int64(3), np.float32(0.5), np.bool_(True)], "[3, 0.5, true]"),
+        (np.eye(2), "[[1.0, 0.0], [0.0, 1.0]]"),
+    ],
+)
+def test_answers_as_the_agent_reads_them(answer: Any, text: str) -> None:
+    assert write_answer(answer) == text
+
+
+def test_what_is_printed_with_its_address_is_no_answer() -> None:
+    itself: list[Any] = []
+    itself.append(itself)
+    for odd in (object(), [object()], {"f": len}, Named({object()}), {(1, 2): 3}):  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            write_answer(odd)
+    with pytest.raises(ValueError, match="Circular"):
+        write_answer(itself)
 
 
 def test_hints_that_have_no_schema_are_refused() -> None:
