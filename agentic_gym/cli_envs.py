@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -26,7 +28,7 @@ class Check:
     """Check that an environment keeps the contract; its tools are run with strange arguments."""
 
     id: tyro.conf.Positional[str]
-    """As registered, or module:namespace/name-vN."""
+    """As registered, or module:namespace/name-vN; the module may lie in the current folder."""
     seed: int = 0
     """Seed of the episodes."""
 
@@ -40,6 +42,8 @@ def run(argv: list[str]) -> int:
     """Runs ``list`` (also without arguments) or ``check``."""
     chosen = tyro.cli(_Subcommand, args=argv or ["list"], prog="agentic-gym envs")
     if isinstance(chosen, Check):
+        if ":" in chosen.id and os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())  # as `python -m` does
         check_env(chosen.id, seed=chosen.seed)
         print(f"{chosen.id} keeps the contract")
         return 0

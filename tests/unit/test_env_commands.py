@@ -1,6 +1,8 @@
 """``agentic-gym envs``."""
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +32,21 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
         "entry_point": "agentic_gym.testing:EchoEnv",
         "options": {"max_turns": 3},
     }
+
+
+def test_check_finds_a_module_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "env_of_this_folder.py").write_text(
+        "import agentic_gym\n"
+        "from agentic_gym.testing import EchoEnv\n"
+        "agentic_gym.register('tests/folder-v0', EchoEnv)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    assert COMMAND.run(["check", "env_of_this_folder:tests/folder-v0"]) == 0
+    assert "keeps the contract" in capsys.readouterr().out
+    sys.modules.pop("env_of_this_folder")
 
 
 def test_check(capsys: pytest.CaptureFixture[str]) -> None:
