@@ -97,12 +97,27 @@ def select_split(tasks: Sequence[SWETask], split: str | None, name: str) -> Sequ
     return chosen
 
 
-def find_task(tasks: Sequence[SWETask], task_id: str) -> SWETask:
-    """The task with an id. Raises ``TaskError`` (with the closest ids) if there is none."""
+def find_task(tasks: Sequence[SWETask], task_id: str, name: str) -> SWETask:
+    """The task with an id.
+
+    Args:
+        tasks: the set.
+        task_id: which one.
+        name: of the set, for the error.
+
+    Raises:
+        TaskError: there is none; says the closest ids, those with the word in them, or what ids look like.
+    """
     for task in tasks:
         if task.task_id == task_id:
             return task
-    raise TaskError(f"no task {task_id!r}.{did_you_mean(task_id, [t.task_id for t in tasks], 5)}")
+    ids = [task.task_id for task in tasks]
+    close = difflib.get_close_matches(task_id, ids, n=5)
+    close = close or [id for id in ids if task_id and task_id in id][:5]
+    hint = f"Did you mean {_either(close)}?" if close else f"An id looks like {ids[0]!r}."
+    raise TaskError(
+        f"no task {task_id!r} in {name}. {hint} `agentic-gym tasks list {name}` lists them"
+    )
 
 
 def did_you_mean(word: str, known: Sequence[str], count: int = 1) -> str:
@@ -113,8 +128,12 @@ def did_you_mean(word: str, known: Sequence[str], count: int = 1) -> str:
     """
     close = difflib.get_close_matches(word, known, n=count)
     if close:
-        return f" Did you mean {' or '.join(repr(name) for name in close)}?"
+        return f" Did you mean {_either(close)}?"
     return f" There is: {', '.join(known)}." if len(known) <= 20 else ""
+
+
+def _either(names: Sequence[str]) -> str:
+    return " or ".join(map(repr, names))
 
 
 def line_repair(task: SWETask) -> LineRepair:
@@ -149,7 +168,7 @@ def _read(name_or_path: str) -> tuple[SWETask, ...]:
         return _bundled(name_or_path)
     path = Path(name_or_path)
     looks_like_path = path.suffix in (".jsonl", ".gz") or len(path.parts) > 1
-    if not looks_like_path and not path.is_file():
+    if not looks_like_path and not path.exists():
         hint = did_you_mean(name_or_path, sorted(BUNDLED))
         raise TaskError(f"no task set {name_or_path!r}.{hint} Or give the path of a JSONL file.")
     return tuple(read_tasks(path))

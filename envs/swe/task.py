@@ -6,9 +6,11 @@ pytest's, relative to the workspace.
 
 from __future__ import annotations
 
+import difflib
 import gzip
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
@@ -96,6 +98,8 @@ def read_tasks(path: Path) -> list[SWETask]:
         TaskError: the file is missing or cannot be read, a line does not parse (with its number), or an
             id comes twice.
     """
+    if path.is_dir():
+        raise TaskError(f"{path} is a folder: give a JSONL file in it, one task a line")
     if not path.is_file():
         raise TaskError(f"no task file at {path}: give a JSONL file, one task a line")
     tasks: list[SWETask] = []
@@ -104,9 +108,7 @@ def read_tasks(path: Path) -> list[SWETask]:
         try:
             task = SWETask.model_validate_json(line)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "line"
-            raise TaskError(f"{path}:{number}: {where}: {first['msg']}") from error
+            raise TaskError(f"{path}:{number}: {_explain(error)}") from error
         if task.task_id in seen:
             raise TaskError(f"{path}:{number}: task id {task.task_id!r} comes twice")
         seen.add(task.task_id)
@@ -132,11 +134,32 @@ def write_tasks(tasks: Iterable[SWETask], path: Path) -> None:
         partial.unlink(missing_ok=True)
 
 
+def _explain(error: ValidationError) -> str:
+    """What is wrong with a task, in one line; a key that nothing knows first, since it is often the cause."""
+    details = error.errors(include_url=False)
+    first = next((one for one in details if one["type"] == "extra_forbidden"), details[0])
+    where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        known = list(SWETask.model_fields)
+        close = difflib.get_close_matches(where, known, n=1)
+        hint = f"Did you mean {close[0]!r}?" if close else f"A task has: {', '.join(known)}"
+        return f"unknown key {where[:60]!r}. {hint}"
+    if first["type"] == "missing":
+        return f"{where!r} is missing"
+    if first["type"] == "json_invalid":
+        # The parser counts lines too, and sees only this one.
+        reason = re.sub(r" at line 1 column (\d+)$", r" at column \1", first["ctx"]["error"])
+        return f"this line is not JSON: {reason}{'. Is it cut off?' if 'EOF' in reason else ''}"
+    if first["type"] == "value_error":
+        return ": ".join(filter(None, [where, str(first["ctx"]["error"])]))
+    return f"{where}: {first['msg']}" if where else first["msg"]
+
+
 def _numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
-                    yield number, line
+                    yield number, line.rstrip("\r\n")
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise TaskError(f"{path} cannot be read as JSONL: {error}") from error

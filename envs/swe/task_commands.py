@@ -1,4 +1,4 @@
-"""``agentic-gym tasks``: builds, lists, shows and validates sets of software-engineering tasks."""
+"""``agentic-gym tasks``: makes, lists, shows and validates sets of software-engineering tasks."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _list(argv: list[str]) -> int:
 
 def _show(argv: list[str]) -> int:
     config = parse_flags(ShowConfig, argv, prog="agentic-gym tasks show")
-    task = find_task(load_tasks(config.tasks), config.task_id)
+    task = find_task(load_tasks(config.tasks), config.task_id, config.tasks)
     if config.format == "json":
         print(task.model_dump_json())
         return 0
@@ -230,4 +230,4 @@ _ACTIONS: dict[str, Callable[[list[str]], int]] = {
     "validate": _validate,
 }
 
-TASKS = Command("tasks", "build, list, show and validate task sets", run)
+TASKS = Command("tasks", "make, list, show and validate task sets", run)

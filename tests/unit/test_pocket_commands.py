@@ -1,5 +1,6 @@
 import gzip
 import json
+import re
 import resource
 from pathlib import Path
 
@@ -58,6 +59,7 @@ def test_usage_without_arguments(capsys: pytest.CaptureFixture[str]) -> None:
         (["list", "--split", "trian"], TaskError, "Did you mean 'train'"),
         (["list", "--splt", "train"], ConfigError, "Did you mean '--split'"),
         (["list", "nowhere.jsonl"], TaskError, "no task file"),
+        (["list", "/"], TaskError, "/ is a folder: give a JSONL file"),
         (["make", "pockt"], TaskError, "Did you mean 'pocket'"),
         (["make", "--modules", "romn"], TaskError, "no module 'romn'. Did you mean 'roman'"),
         (["make", "--workers", "0"], ConfigError, "workers"),
@@ -94,6 +96,70 @@ def test_an_unknown_task_gets_near_ids() -> None:
     task_id = load_tasks("pocket")[0].task_id
     with pytest.raises(TaskError, match=task_id):
         TASKS.run(["show", task_id[:-1] + "z"])
+    example = r"in pocket\. An id looks like 'pocket-.*`agentic-gym tasks list pocket` lists them"
+    with pytest.raises(TaskError, match=f"no task 'nosuch' {example}"):
+        TASKS.run(["show", "nosuch"])
+    with pytest.raises(TaskError, match=r"Did you mean 'pocket-roman-.*' or 'pocket-roman-"):
+        TASKS.run(["show", "roman"])
+
+
+def test_every_action_in_the_help_exists() -> None:
+    words = TASKS.help.removesuffix(" task sets").replace(" and ", ", ").split(", ")
+    assert words == list(task_commands._ACTIONS)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            {"problem_statment": ""},
+            "unknown key 'problem_statment'. Did you mean 'problem_statement'?",
+        ),
+        ({"zzz": ""}, "unknown key 'zzz'. A task has: task_id, repo, files"),
+        ({"repo": 3}, "repo: Input should be a valid string"),
+        ({"visible_tests": ["no.py"]}, "visible_tests names files"),
+    ],
+)
+def test_what_is_wrong_with_a_line_is_named(
+    tmp_path: Path, change: dict[str, object], says: str
+) -> None:
+    path = tmp_path / "set.jsonl"
+    task = load_tasks("pocket", "dev")[0].model_dump(mode="json")
+    path.write_text("\n" + json.dumps(task | change) + "\n")
+    with pytest.raises(TaskError, match=re.escape(f"{path}:2: {says}")):
+        load_tasks(path)
+
+
+def test_a_key_that_is_missing_or_misspelt_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "set.jsonl"
+    task = load_tasks("pocket", "dev")[0].model_dump(mode="json")
+    del task["repo"]
+    path.write_text(json.dumps(task))
+    with pytest.raises(TaskError, match=":1: 'repo' is missing"):
+        load_tasks(path)
+    path.write_text(json.dumps(task | {"repoo": "x"}))
+    with pytest.raises(TaskError, match=r"unknown key 'repoo'\. Did you mean 'repo'"):
+        load_tasks(path)
+
+
+def test_a_line_that_is_cut_off_is_told_with_one_line_number(tmp_path: Path) -> None:
+    path = tmp_path / "set.jsonl"
+    line = load_tasks("pocket", "dev")[0].model_dump_json()
+    path.write_text(f"{line}\n{line[:300]}\n{line}\n")
+    with pytest.raises(
+        TaskError, match=r"set\.jsonl:2: this line is not JSON.*Is it cut off"
+    ) as caught:
+        load_tasks(path)
+    assert " line 2" not in str(caught.value)
+    assert " line 1" not in str(caught.value)
+
+
+def test_a_folder_is_called_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for folder in ("mine", str(tmp_path)):
+        with pytest.raises(TaskError, match="is a folder"):
+            load_tasks(folder)
 
 
 @pytest.mark.parametrize("name", ["set.jsonl", "set.jsonl.gz"])
