@@ -125,6 +125,12 @@ def test_marked_blocks_run(page: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, f"{page.name} (same lines):\n{done.stdout}\n{done.stderr}"
 
 
+def test_paths_of_the_architecture_lead_to_code() -> None:
+    paths = re.findall(r"`([\w./]+(?:\.py|/))`", (ROOT / "docs/architecture.md").read_text())
+    assert "trainers/update.py" in paths
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
 def anchors(page: Path) -> set[str]:
     """What a heading can be linked to as, by GitHub's rule."""
     found: set[str] = set()
