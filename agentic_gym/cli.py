@@ -59,8 +59,36 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(_unknown(name, list(entries)), file=sys.stderr)
         return EXIT_USER_ERROR
     try:
-        command: Command = entries[name].load()
-        status = command.run(rest)
+        return run_guarded(
+            lambda argv: entries[name].load().run(argv),
+            rest,
+            name=f"agentic-gym {name}",
+            debug=debug,
+        )
+    except ModuleNotFoundError as error:
+        if debug or error.name is None or error.name.startswith("agentic_gym"):
+            raise
+        print(_missing(name, error.name), file=sys.stderr)
+        return EXIT_USER_ERROR
+
+
+def run_guarded(
+    run: Callable[[list[str]], int], argv: Sequence[str], *, name: str, debug: bool = False
+) -> int:
+    """Runs a command or script; its errors become one line and the exit status, as in :func:`main`.
+
+    Args:
+        run: takes the arguments and returns the exit status.
+        argv: the arguments.
+        name: of the command, before its errors.
+        debug: show tracebacks too.
+    """
+    try:
+        try:
+            status = run(list(argv))
+        except SystemExit:  # --help
+            sys.stdout.flush()
+            raise
         sys.stdout.flush()  # here, where a closed pipe is caught, rather than at exit
         return status
     except BrokenPipeError:
@@ -73,13 +101,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except AgenticGymError as error:
         if debug:
             traceback.print_exc()
-        print(f"agentic-gym {name}: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
         return EXIT_USER_ERROR if isinstance(error, UserError) else EXIT_OTHER_ERROR
-    except ModuleNotFoundError as error:
-        if debug or error.name is None or error.name.startswith("agentic_gym"):
-            raise
-        print(_missing(name, error.name), file=sys.stderr)
-        return EXIT_USER_ERROR
 
 
 def _usage(entries: Mapping[str, importlib.metadata.EntryPoint]) -> str:

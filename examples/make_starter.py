@@ -24,13 +24,13 @@ import torch
 from rich.console import Console
 
 from agentic_gym.chat import ChatCodec
+from agentic_gym.cli import run_guarded
 from agentic_gym.config import StrictConfig, dump_config, parse_flags
 from agentic_gym.envs.swe.demonstrations import Demonstrator, WrongEdits
 from agentic_gym.envs.swe.env import SWEEnv
 from agentic_gym.envs.swe.exercises import Exercise, Exercises
 from agentic_gym.envs.swe.pocket import load_tasks
 from agentic_gym.envs.swe.task import SWETask
-from agentic_gym.errors import AgenticGymError
 from agentic_gym.registration import make
 from agentic_gym.trainers.demonstrations import Demonstration, encode, record_many
 from agentic_gym.trainers.models import DecoderShape, count_parameters, load_policy, make_decoder
@@ -212,7 +212,4 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except AgenticGymError as error:
-        sys.exit(f"{type(error).__name__}: {error}")
+    sys.exit(run_guarded(main, sys.argv[1:], name="make_starter.py"))

@@ -17,8 +17,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from agentic_gym.cli import run_guarded
 from agentic_gym.config import parse_flags, read_yaml
-from agentic_gym.errors import AgenticGymError
 from agentic_gym.trainers.pipeline import Pipeline, take_switches
 from agentic_gym.trainers.preflight import preflight
 from agentic_gym.trainers.run_config import (
@@ -111,7 +111,4 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except AgenticGymError as error:
-        sys.exit(f"{type(error).__name__}: {error}")
+    sys.exit(run_guarded(main, sys.argv[1:], name="train_swe.py"))
