@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from os.path import exists  # Path.exists raises for some paths
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -13,12 +14,13 @@ from pydantic import Field, model_validator
 
 from agentic_gym.agent import Agent, LMAgent, PolicyAgent
 from agentic_gym.cli import Command
-from agentic_gym.config import ReadWhen, StrictConfig, dump_config, load_config
+from agentic_gym.config import ReadWhen, StrictConfig, dump_config, load_config, read_yaml
 from agentic_gym.envs.swe.baselines import BASELINES, make_baseline
-from agentic_gym.envs.swe.settings import load
+from agentic_gym.envs.swe.settings import choose_backend, load
 from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.errors import ConfigError, MissingDependency
-from agentic_gym.evaluation import AgentFactory, EvalResult, evaluate, results_table
+from agentic_gym.evaluation import AgentFactory, EvalResult, evaluate
+from agentic_gym.folders import make_folder
 from agentic_gym.registration import make
 from agentic_gym.rollout import Launch
 from agentic_gym.store import RunStore
@@ -32,6 +34,9 @@ COMPACT: dict[str, Any] = {
     "test_after_edit": True,
 }
 """Options of the environment for small models: what the bundled starter was taught."""
+
+RESULT = "eval.json"
+_WRITTEN = ("config.yaml", "run.sqlite", "run.sqlite-wal", "run.sqlite-shm")
 
 
 class EvalConfig(StrictConfig):
@@ -88,53 +93,106 @@ class EvalConfig(StrictConfig):
         return self
 
 
-def run_eval(config: EvalConfig) -> EvalResult:
-    """Evaluates one agent; writes ``output_dir`` if it is given.
+def check_eval(config: EvalConfig) -> Sequence[SWETask]:
+    """The tasks of an evaluation whose settings have all been looked at; loads no model, writes nothing.
 
     Raises:
-        ConfigError: the agent is neither a baseline nor a folder, or the output folder is taken.
+        ConfigError: the agent is neither a baseline nor the folder of a model, the backend is unknown, or
+            the output folder is taken.
         TaskError: the tasks cannot be loaded.
+        SandboxUnavailable: no backend works here.
     """
     found = load(config.tasks, config.split or None, config.max_source_chars or None)
-    tasks = found[: config.num_tasks or None]
+    if config.agent not in BASELINES and not _is_model(Path(config.agent)):
+        raise ConfigError(
+            f"agent={config.agent!r} is none of {', '.join(BASELINES)}, and no folder of a causal LM "
+            "(written by save_pretrained) has that path"
+        )
+    choose_backend(config.backend, allow_unsafe=config.allow_unsafe)
+    if config.output_dir is not None:
+        _refuse_taken(config.output_dir)
+    return found[: config.num_tasks or None]
+
+
+def run_eval(config: EvalConfig) -> EvalResult:
+    """Evaluates one agent; writes ``output_dir`` if it is given, and leaves nothing there if it fails.
+
+    Raises:
+        ConfigError: see :func:`check_eval`; or the output folder cannot be made.
+        TaskError: the tasks cannot be loaded.
+        SandboxUnavailable: no backend works here.
+    """
+    tasks = check_eval(config)
     options: dict[str, Any] = {"backend": config.backend, "allow_unsafe": config.allow_unsafe}
     if config.compact:
         options |= COMPACT | {"sandboxes": config.sandboxes}
-    store = _open_store(config)
-    try:
-        with _agents(config, tasks) as agents:
-            result = evaluate(
-                lambda: make(
-                    "agentic_gym/SWE-v0",
-                    tasks=tasks,
-                    split=None,
-                    max_turns=config.max_turns,
-                    **options,
-                ),
-                agent_factory=agents,
-                task_ids=[task.task_id for task in tasks],
-                samples_per_task=config.samples,
-                concurrency=config.concurrency,
-                seed=config.seed,
-                store=store,
-                name="eval",
-            )
-    finally:
-        if store is not None:
-            store.close()
+    with _claimed(config) as store, _agents(config, tasks) as agents:
+        result = evaluate(
+            lambda: make(
+                "agentic_gym/SWE-v0",
+                tasks=tasks,
+                split=None,
+                max_turns=config.max_turns,
+                **options,
+            ),
+            agent_factory=agents,
+            task_ids=[task.task_id for task in tasks],
+            samples_per_task=config.samples,
+            concurrency=config.concurrency,
+            seed=config.seed,
+            store=store,
+            name="eval",
+        )
     if config.output_dir is not None:
-        (config.output_dir / "eval.json").write_text(result.to_json())
+        (config.output_dir / RESULT).write_text(result.to_json())
     return result
 
 
-def _open_store(config: EvalConfig) -> RunStore | None:
-    if config.output_dir is None:
-        return None
-    if (config.output_dir / "run.sqlite").exists():
-        raise ConfigError(f"{config.output_dir} already holds a run: give another output_dir")
-    config.output_dir.mkdir(parents=True, exist_ok=True)
-    dump_config(config, config.output_dir / "config.yaml")
-    return RunStore(config.output_dir)
+def _is_model(folder: Path) -> bool:
+    return any(exists(folder / name) for name in ("config.json", "adapter_config.json"))
+
+
+def _refuse_taken(folder: Path) -> None:
+    if not any(exists(folder / name) for name in (RESULT, *_WRITTEN)):
+        return
+    unfinished = ""
+    with suppress(ConfigError):
+        if not exists(folder / RESULT):
+            read_yaml(EvalConfig, folder / "config.yaml")
+            unfinished = ", an evaluation that has no result (remove the folder if it was killed)"
+    raise ConfigError(f"{folder} already holds a run{unfinished}: give another output_dir")
+
+
+@contextmanager
+def _claimed(config: EvalConfig) -> Iterator[RunStore | None]:
+    """The store in the output folder; what was made is removed again if no episode came to be kept."""
+    folder = config.output_dir
+    if folder is None:
+        yield None
+        return
+    new = [place for place in (folder, *folder.parents) if not exists(place)]
+    kept = False
+    try:
+        make_folder(folder, "output_dir")
+        dump_config(config, folder / "config.yaml")
+        with RunStore(folder) as store:
+            try:
+                yield store
+                kept = True
+            finally:
+                kept = kept or bool(store.evals())
+    finally:
+        if not kept:
+            _remove(folder, new)
+
+
+def _remove(folder: Path, new: Sequence[Path]) -> None:
+    for name in _WRITTEN:
+        with suppress(OSError, ValueError):  # what cannot be removed must not hide why
+            (folder / name).unlink(missing_ok=True)
+    for place in new:
+        with suppress(OSError, ValueError):
+            place.rmdir()
 
 
 @contextmanager
@@ -144,11 +202,6 @@ def _agents(config: EvalConfig, tasks: Sequence[SWETask]) -> Iterator[AgentFacto
         by_id = {task.task_id: task for task in tasks}
         yield lambda launch: PolicyAgent(make_baseline(config.agent), task=by_id[launch.task_id])
         return
-    if not Path(config.agent).is_dir():
-        raise ConfigError(
-            f"agent={config.agent!r} is none of {', '.join(BASELINES)}, and no folder of a causal LM "
-            "(written by save_pretrained) has that path"
-        )
     try:
         from agentic_gym.chat import ChatCodec
         from agentic_gym.engines.transformers import TransformersEngine
@@ -175,14 +228,10 @@ def run(argv: list[str]) -> int:
     """Runs the command."""
     config = load_config(EvalConfig, argv, prog="agentic-gym eval")
     result = run_eval(config)
-    from rich.console import Console
-
-    console = Console(width=160)
-    console.print(results_table({config.agent: result}))
-    console.print(result.render(config.agent).split("\n\n", 1)[-1], highlight=False)
+    print(result.render(config.agent), end="")
     if config.output_dir is not None:
-        where = {"output_dir": str(config.output_dir), "success": result.success.value}
-        console.print_json(json.dumps(where))
+        success = result.to_dict()["success"]["value"]
+        print(json.dumps({"output_dir": str(config.output_dir), "success": success}, indent=2))
     return 0
 
 
