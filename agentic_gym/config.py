@@ -12,21 +12,26 @@ interpolation, and unknown keys pass unless each class forbids them).
 from __future__ import annotations
 
 import contextlib
-import difflib
 import io
-import itertools
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import UnionType
-from typing import Any, Self, TypeVar, Union, get_args, get_origin
+from typing import Any, Self, TypeVar
 
 import pydantic
 import tyro
 import yaml
 
+from agentic_gym.config_messages import (
+    explained,
+    first_unknown,
+    flag_complaint,
+    flags_of,
+    mappings_of,
+    unknown_flag,
+)
 from agentic_gym.errors import ConfigError
 
 C = TypeVar("C", bound="StrictConfig")
@@ -57,7 +62,7 @@ class StrictConfig(pydantic.BaseModel):
         Raises:
             ConfigError: a key is unknown or unread here, or a value is wrong.
         """
-        with _explained(type(self)):
+        with explained(type(self)):
             super().__init__(**values)
 
     @pydantic.model_validator(mode="after")
@@ -75,8 +80,31 @@ class StrictConfig(pydantic.BaseModel):
         return self
 
 
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A word of the command line that is no key; its command takes it before the flags are read.
+
+    Attributes:
+        flag: as written.
+        help: one line.
+        value: what follows it, in capitals; empty for none.
+    """
+
+    flag: str
+    help: str
+    value: str = ""
+
+
+CONFIG_SWITCH = Switch("--config", "YAML file with any of the keys; flags win over it", "FILE")
+
+
 def parse_flags(
-    cls: type[C], argv: Sequence[str], *, prog: str | None = None, default: C | None = None
+    cls: type[C],
+    argv: Sequence[str],
+    *,
+    prog: str | None = None,
+    default: C | None = None,
+    switches: Sequence[Switch] = (),
 ) -> C:
     """Fills a configuration from command-line flags.
 
@@ -85,6 +113,7 @@ def parse_flags(
         argv: the flags; ``--help`` prints every one and exits.
         prog: the command's name in the help.
         default: what holds where no flag is given; otherwise the class's own defaults.
+        switches: what the command took from its line before; listed in the help and suggested.
 
     Raises:
         ConfigError: a flag is unknown, unread, missing, or has a wrong value.
@@ -95,28 +124,37 @@ def parse_flags(
     # tyro prints its complaint and exits; a library raises, so what it printed becomes the message.
     quiet = contextlib.nullcontext() if wants_help else contextlib.redirect_stderr(said)
     fallback = tyro.MISSING_NONPROP if default is None else default
+    flags, mappings = flags_of(cls, default), mappings_of(cls, default)
+    known = [*flags, *(switch.flag for switch in switches)]
     try:
-        with quiet, _explained(cls):
+        with quiet, explained(cls):
             config: C
             config, unknown = tyro.cli(
                 cls, args=arguments, prog=prog, default=fallback, return_unknown_args=True
             )
     except SystemExit as stop:
         if not stop.code:
+            _print_switches(switches, mappings)
             raise
-        raise ConfigError(_unboxed(said.getvalue())) from None
+        message = flag_complaint(said.getvalue(), arguments, flags)
+        if message is not None:
+            raise ConfigError(message) from None
+        unknown = [first_unknown(arguments, flags) or ""]
     if unknown:
-        flags = [f"--{key.replace('_', '-')}" for key in _keys(cls)]
-        word = unknown[0].split("=")[0].replace("_", "-")
-        if word in flags:
-            raise ConfigError(
-                f"{word} is a mapping and cannot be given as a flag: write it into a YAML file and give "
-                "that with --config"
-            )
-        raise ConfigError(
-            f"unknown flag {unknown[0]!r}.{_hint(word, flags)} --help lists all flags."
-        )
+        raise ConfigError(unknown_flag(unknown[0], known, mappings))
     return config
+
+
+def _print_switches(switches: Sequence[Switch], mappings: Mapping[str, str]) -> None:
+    """What tyro's help does not know of."""
+    rows = [(f"{switch.flag} {switch.value}".strip(), switch.help) for switch in switches]
+    width = max((len(words) for words, _ in rows), default=0)
+    if rows:
+        print("besides:")
+    for words, text in rows:
+        print(f"  {words:<{width}}  {text}")
+    if CONFIG_SWITCH in switches and mappings:
+        print(f"mappings, set in the YAML file: {', '.join(mappings.values())}")
 
 
 def load_config(
@@ -137,10 +175,10 @@ def load_config(
     Raises:
         ConfigError: the file cannot be read, or a key, flag or value is wrong.
     """
-    flag, rest = _take_config_flag(argv)
+    flag, rest = take_config_flag(argv)
     path = yaml_path if flag is None else flag
     default = None if path is None else read_yaml(cls, path)
-    return parse_flags(cls, rest, prog=prog, default=default)
+    return parse_flags(cls, rest, prog=prog, default=default, switches=[CONFIG_SWITCH])
 
 
 def read_yaml(cls: type[C], path: str | os.PathLike[str]) -> C:
@@ -151,7 +189,11 @@ def read_yaml(cls: type[C], path: str | os.PathLike[str]) -> C:
     """
     try:
         data = yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)
-    except (OSError, ValueError, yaml.YAMLError) as error:  # a number can be too long to read
+    except FileNotFoundError as error:
+        raise ConfigError(f"there is no file {path}: give one that exists") from error
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, yaml.YAMLError) as error:  # a number can be too long to read
         raise ConfigError(f"{path} cannot be read as YAML: {error}") from error
     if data is None:
         data = {}
@@ -185,7 +227,12 @@ def dump_config(config: StrictConfig, path: str | os.PathLike[str]) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _take_config_flag(argv: Sequence[str]) -> tuple[str | None, list[str]]:
+def take_config_flag(argv: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Splits ``--config FILE`` from the other words; None without one.
+
+    Raises:
+        ConfigError: it has no file behind it, or is given twice.
+    """
     path: str | None = None
     rest: list[str] = []
     words = iter(argv)
@@ -200,64 +247,6 @@ def _take_config_flag(argv: Sequence[str]) -> tuple[str | None, list[str]]:
             raise ConfigError(f"--config is given twice ({path}, {value}): give one file")
         path = value
     return path, rest
-
-
-@contextlib.contextmanager
-def _explained(cls: type[pydantic.BaseModel]) -> Iterator[None]:
-    try:
-        yield
-    except pydantic.ValidationError as error:
-        raise ConfigError(
-            f"{cls.__name__}: " + "; ".join(_explain(cls, details) for details in error.errors())
-        ) from None
-
-
-def _explain(cls: type[pydantic.BaseModel], details: Any) -> str:
-    # A nested configuration explains itself; its words arrive here as a value error.
-    path = ".".join(str(part) for part in details["loc"])
-    if details["type"] == "extra_forbidden":
-        known = sorted(cls.model_fields)
-        return f"unknown key {path!r}.{_hint(path, known)} Known: {', '.join(known)}"
-    if details["type"] == "missing":
-        return f"{path!r} is needed and has no default"
-    if details["type"] == "value_error":
-        return ": ".join(filter(None, [path, str(details["ctx"]["error"])]))
-    return f"{path} = {details['input']!r:.80}: {details['msg']}"
-
-
-def _models_of(annotation: Any) -> Iterator[type[pydantic.BaseModel]]:
-    """Nested configurations that a field may hold by itself, not those within a list or a dictionary."""
-    if isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel):
-        yield annotation
-    if get_origin(annotation) in {Union, UnionType}:
-        for argument in get_args(annotation):
-            yield from _models_of(argument)
-
-
-def _keys(cls: type[pydantic.BaseModel], prefix: str = "") -> Iterator[str]:
-    for name, info in cls.model_fields.items():
-        inner = list(_models_of(info.annotation))
-        if not inner:
-            yield prefix + name
-        for model in inner:
-            yield from _keys(model, f"{prefix}{name}.")
-
-
-def _hint(word: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1)
-    if not close:  # the last part of a nested key, given without its parents
-        bare = word.lstrip("-")
-        close = [key for key in known if key.rpartition(".")[2] == bare]
-    return f" Did you mean {close[0]!r}?" if close else ""
-
-
-def _unboxed(text: str) -> str:
-    """What tyro says, in one line, without its frame and its pointer to ``--help``."""
-    lines = [re.sub(r"^\W*[│╭╰]\s*|\s*[│╮╯]\W*$", "", line) for line in text.splitlines()]
-    words = [re.sub("─+", "", line).strip() for line in lines]
-    kept = itertools.takewhile(lambda word: not word.startswith("For full helptext"), words)
-    title, *rest = [word for word in kept if word] or ["The flags cannot be read"]
-    return f"{title}: {' '.join(rest)}"
 
 
 class _Loader(yaml.SafeLoader):

@@ -11,6 +11,7 @@ from pydantic import Field
 from agentic_gym.config import (
     ReadWhen,
     StrictConfig,
+    Switch,
     dump_config,
     load_config,
     parse_flags,
@@ -25,6 +26,7 @@ class Optimiser(StrictConfig):
     learning_rate: float = 1e-4
     """Step size."""
     betas: tuple[float, float] = (0.9, 0.95)
+    momentum: Annotated[float, Field(le=1)] = 0.0
 
 
 class Run(StrictConfig):
@@ -98,7 +100,9 @@ def test_config_flag_given_twice_is_refused() -> None:
         (["--num_update=3"], "Did you mean '--num-updates'?"),
         (["--learning-rate", "3"], "Did you mean '--optimiser.learning-rate'?"),
         (["surplus"], "unknown flag 'surplus'"),
-        (["--num-updates", "2.5"], "num-updates"),
+        (["--num-updates", "2.5"], "--num-updates = '2.5' is not a whole number"),
+        (["--optimiser.learning-rate", "x"], "--optimiser.learning-rate = 'x' is not a number"),
+        (["--optimiser.momentum", "2"], "--optimiser.momentum = 2.0: should be less than or equal"),
         (["--schedule", "asynk"], "schedule"),
         (["--max-staleness", "5"], "max_staleness is read only when schedule is 'async'"),
     ],
@@ -124,6 +128,8 @@ def test_flags_reach_into_what_a_file_names(tmp_path: Path) -> None:
 def test_a_missing_flag_is_named() -> None:
     with pytest.raises(ConfigError, match="--path"):
         parse_flags(Needy, [])
+    with pytest.raises(ConfigError, match=r"unknown flag '--pth'\. Did you mean '--path'\?"):
+        parse_flags(Needy, ["--pth", "x"])
     assert parse_flags(Needy, ["--path", "x"]).path == "x"
 
 
@@ -135,6 +141,18 @@ def test_help_lists_flags_and_exits(capsys: pytest.CaptureFixture[str]) -> None:
     assert "agentic-gym train" in text
     assert "--optimiser.learning-rate" in text
     assert "Step size." in text
+
+
+def test_switches_and_mappings_are_in_the_help_and_suggested(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        load_config(Suite, ["--help"])
+    text = capsys.readouterr().out
+    assert "--config FILE" in text
+    assert "mappings, set in the YAML file: parts" in text
+    with pytest.raises(ConfigError, match=r"Did you mean '--pause'\?"):
+        parse_flags(Run, ["--pase"], switches=[Switch("--pause", "wait")])
 
 
 @pytest.mark.parametrize(
@@ -171,8 +189,10 @@ def test_odd_files_are_errors_of_ours(tmp_path: Path, text: str) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"nowhere\.yaml"):
+    with pytest.raises(ConfigError, match=r"there is no file .*nowhere\.yaml"):
         read_yaml(Run, tmp_path / "nowhere.yaml")
+    with pytest.raises(ConfigError, match=r"cannot be read: Is a directory"):
+        read_yaml(Run, tmp_path)
 
 
 def test_an_empty_file_is_the_defaults(tmp_path: Path) -> None:
@@ -263,3 +283,22 @@ def test_a_mapping_as_a_flag_is_sent_to_the_file() -> None:
 
     with pytest.raises(ConfigError, match=r"options is a mapping.*--config"):
         parse_flags(WithMapping, ["--options", "{}"], default=WithMapping())
+
+
+def test_a_key_within_a_mapping_is_sent_to_the_file_or_to_what_the_default_holds() -> None:
+    class WithMapping(StrictConfig):
+        options: dict[str, Any] = Field(default_factory=dict)
+
+    with pytest.raises(
+        ConfigError, match=r"^--options\.tasks cannot .* Set options in a YAML file"
+    ):
+        parse_flags(WithMapping, ["--options.tasks", "x"], default=WithMapping())
+    with pytest.raises(ConfigError, match=r"Did you mean '--options'\? That is a mapping"):
+        parse_flags(WithMapping, ["--option", "x"], default=WithMapping())
+    default = WithMapping(options={"tasks": "x", "reward": {"turn": -1.0}})
+    flags = ["--options.tasks", "y", "--options.reward.turn", "-2"]
+    assert parse_flags(WithMapping, flags, default=default).options == {
+        "tasks": "y", "reward": {"turn": -2.0}
+    }  # fmt: skip
+    with pytest.raises(ConfigError, match=r"Did you mean '--options\.reward\.turn'"):
+        parse_flags(WithMapping, ["--options.reward.trn", "1"], default=default)
