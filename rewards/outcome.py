@@ -8,6 +8,7 @@ turns, plus ``mishap`` times the number of turns in which something went wrong.
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
 
 from agentic_gym.errors import ConfigError
@@ -38,8 +39,9 @@ class RewardConfig:
     def __post_init__(self) -> None:
         for name in ("solve", "failed", "progress", "turn", "mishap"):
             value = getattr(self, name)
-            if not math.isfinite(value):
-                raise ConfigError(f"reward.{name}={value} is not a finite number")
+            number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+            if not number or not math.isfinite(value):
+                raise ConfigError(f"reward.{name}={value!r} is not a finite number")
         if self.turn > 0:
             raise ConfigError(
                 f"reward.turn={self.turn} would pay for long episodes: give 0 or less"

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from agentic_gym.config_messages import hint
 from agentic_gym.envs.swe.observations import source_files
 from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.errors import ConfigError, TaskError
@@ -44,14 +45,22 @@ def source_chars(task: SWETask) -> int:
 
 
 def reward_weights(reward: RewardConfig | Mapping[str, float] | None) -> RewardConfig:
-    """Weights as a ``RewardConfig``. Raises ``ConfigError`` for an unknown name."""
+    """Weights as a ``RewardConfig``. Raises ``ConfigError`` for an unknown name or a wrong value."""
     if isinstance(reward, RewardConfig):
         return reward
-    try:
-        return RewardConfig(**(reward or {}))
-    except TypeError:
-        known = [field.name for field in dataclasses.fields(RewardConfig)]
-        raise ConfigError(f"reward={reward!r}: give a RewardConfig, or some of {known}") from None
+    known = [field.name for field in dataclasses.fields(RewardConfig)]
+    if not isinstance(reward, Mapping | None):
+        raise ConfigError(
+            f"reward={reward!r} is no mapping: give a RewardConfig, or weights by name: "
+            f"{', '.join(known)}"
+        )
+    for name, value in (reward or {}).items():
+        if name not in known:
+            raise ConfigError(
+                f"reward.{name}={value!r} is not known.{hint(str(name), known)} "
+                f"Known: {', '.join(known)}"
+            )
+    return RewardConfig(**(reward or {}))
 
 
 def choose_backend(backend: SandboxBackend | str | None, *, allow_unsafe: bool) -> SandboxBackend:

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import pytest
 
+from agentic_gym.envs.swe.settings import reward_weights
 from agentic_gym.errors import ConfigError
 from agentic_gym.rewards.outcome import (
     RewardConfig,
@@ -50,3 +52,17 @@ def test_a_loop_earns_nothing_and_turns_cost() -> None:
 def test_bad_weights_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=next(iter(bad))):
         RewardConfig(**bad)
+
+
+@pytest.mark.parametrize(
+    ("reward", "words"),
+    [
+        ({"misshap": -1}, r"^reward\.misshap=-1 is not known\. Did you mean 'mishap'\?"),
+        ({"mishap": "lots"}, r"^reward\.mishap='lots' is not a finite number"),
+        ({"mishap": True}, r"^reward\.mishap=True is not a finite number"),
+        (5, r"^reward=5 is no mapping.* solve, failed"),
+    ],
+)
+def test_weights_from_a_file_are_explained(reward: Any, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        reward_weights(reward)
