@@ -88,10 +88,8 @@ def load_policy(name_or_path: str | Path, **kwargs: Any) -> tuple[PreTrainedMode
     """
     from transformers import AutoTokenizer
 
-    with _explained(
-        name_or_path,
-        ", tokenizer files), 'starter' for the bundled model or 'scratch' for a new one",
-    ):
+    with _explained(name_or_path, _WITH_TOKENIZER):
+        _refuse_absent(name_or_path)
         tokenizer = AutoTokenizer.from_pretrained(str(name_or_path))
         model = _load(name_or_path, **kwargs)
     return model, tokenizer
@@ -100,7 +98,50 @@ def load_policy(name_or_path: str | Path, **kwargs: Any) -> tuple[PreTrainedMode
 def load_model(name_or_path: str | Path, **kwargs: Any) -> PreTrainedModel:
     """As :func:`load_policy`, without the tokenizer."""
     with _explained(name_or_path, "), or a model itself"):
+        _refuse_absent(name_or_path)
         return _load(name_or_path, **kwargs)
+
+
+def check_source(model: str) -> None:
+    """Refuses a model that cannot be there, before any work; ``"starter"`` and ``"scratch"`` pass.
+
+    Raises:
+        CheckpointError: it is a folder that does not exist, or a name that cannot be looked up.
+    """
+    if model not in {"starter", "scratch"}:
+        with _explained(model, _WITH_TOKENIZER):
+            _refuse_absent(model)
+
+
+_WITH_TOKENIZER = ", tokenizer files), 'starter' for the bundled model or 'scratch' for a new one"
+
+
+def _refuse_absent(name_or_path: str | Path) -> None:
+    """Raises ``OSError`` at once where transformers would try the hub again and again."""
+    path, name = Path(name_or_path), str(name_or_path)
+    if path.is_dir():
+        return
+    if path.exists():
+        raise NotADirectoryError("it is a file, not a folder")
+    # A name on the hub is "model" or "owner/model".
+    is_folder = isinstance(name_or_path, Path) or name.startswith((".", "/", "~"))
+    if is_folder or name.count("/") > 1 or ("/" in name and path.parent.is_dir()):
+        raise FileNotFoundError("there is no such folder")
+    import huggingface_hub
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+
+    if isinstance(huggingface_hub.try_to_load_from_cache(name, "config.json"), str):
+        return
+    url = huggingface_hub.hf_hub_url(name, "config.json")
+    try:
+        huggingface_hub.get_hf_file_metadata(url, timeout=5)  # once; a download tries six times
+    except (HfHubHTTPError, OfflineModeIsEnabled):
+        return  # transformers says what the hub answered, without another try
+    except Exception as error:  # of the HTTP client, which differs from version to version
+        raise ConnectionError(
+            f"there is no such folder here, and the hub, which may have a model of this name, "
+            f"cannot be reached ({error})"
+        ) from error
 
 
 def _load(name_or_path: str | Path, **kwargs: Any) -> PreTrainedModel:

@@ -29,7 +29,7 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 MAPPED = ("envs", "rewards", "trainers")
 
 # Import names that belong to a declared distribution of another name, which vouches for them.
-VOUCHED = {"markupsafe": "jinja2", "pydantic_core": "pydantic"}
+VOUCHED = {"markupsafe": "jinja2", "pydantic_core": "pydantic", "huggingface_hub": "transformers"}
 
 
 def modules() -> Iterator[tuple[str, Path]]:
