@@ -7,7 +7,7 @@ evaluated again. Everything is kept in the run folder; ``report.html`` there sho
     python examples/train_swe.py                       # the default run
     python examples/train_swe.py --smoke               # all of it in a minute or so, for a look
     python examples/train_swe.py --resume --output-dir runs/train_swe
-    python examples/train_swe.py --ppo.updates 60 --model runs/other/checkpoints/checkpoint-6
+    python examples/train_swe.py --ppo.updates 60 --model runs/other/checkpoints/checkpoint-12
 
 Every key of ``TrainConfig`` is a flag (``--help`` lists them), and ``--config FILE`` reads a YAML file.
 """
@@ -18,8 +18,8 @@ import sys
 from pathlib import Path
 
 from agentic_gym.cli import run_guarded
-from agentic_gym.config import parse_flags, read_yaml
-from agentic_gym.trainers.pipeline import Pipeline, take_switches
+from agentic_gym.config import Switch, parse_flags, read_yaml
+from agentic_gym.trainers.pipeline import SWITCHES, Pipeline, take_switches
 from agentic_gym.trainers.preflight import preflight
 from agentic_gym.trainers.run_config import (
     DemonstrationSection,
@@ -102,7 +102,10 @@ def main(argv: list[str]) -> int:
     default = SMOKE if smoke else DEFAULT
     if switches.config is not None:
         default = read_yaml(TrainConfig, switches.config)
-    config = parse_flags(TrainConfig, rest, prog="train_swe.py", default=default)
+    switch = Switch("--smoke", "all of it in a minute or so, for a look")
+    config = parse_flags(
+        TrainConfig, rest, prog="train_swe.py", default=default, switches=(*SWITCHES, switch)
+    )
     if switches.dry_run:
         preflight(config)
         return 0

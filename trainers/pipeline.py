@@ -7,6 +7,7 @@ the order in which they run; what they work with is in :mod:`~agentic_gym.traine
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from agentic_gym.config import dump_config, read_yaml
+from agentic_gym.config import CONFIG_SWITCH, Switch, dump_config, read_yaml, take_config_flag
 from agentic_gym.errors import ConfigError
 from agentic_gym.evaluation import (
     EvalResult,
@@ -24,11 +25,13 @@ from agentic_gym.evaluation import (
     success_difference,
     summarise,
 )
+from agentic_gym.folders import make_folder
 from agentic_gym.metrics import Interval
 from agentic_gym.report import write_report
 from agentic_gym.rollout import Launch, Rollout
 from agentic_gym.store import RunStore
 from agentic_gym.trainers.assembly import Assembly
+from agentic_gym.trainers.models import check_source
 from agentic_gym.trainers.phase_times import PhaseTimes
 from agentic_gym.trainers.run_config import EvalSection, TrainConfig, import_object
 from agentic_gym.types import Trajectory
@@ -66,7 +69,8 @@ class Pipeline:
         console: where progress goes; standard error by default.
 
     Raises:
-        ConfigError: the run folder is taken, or holds a run of another configuration.
+        ConfigError: the run folder cannot be made, is taken, or holds a run of another configuration.
+        CheckpointError: the model is a folder that does not exist, or a name that cannot be looked up.
     """
 
     def __init__(
@@ -193,7 +197,7 @@ class Pipeline:
 def _claim(config: TrainConfig, *, resume: bool) -> None:
     """Makes the run folder, or checks that it holds this very run."""
     folder, path = config.output_dir, config.output_dir / CONFIG_FILE
-    if path.exists():
+    if os.path.exists(path):  # unlike Path.exists, false where it may not be looked at
         if not resume:
             raise ConfigError(
                 f"{folder} already holds a run: give another output_dir, or --resume to go on with it"
@@ -213,8 +217,19 @@ def _claim(config: TrainConfig, *, resume: bool) -> None:
         return
     if resume:
         raise ConfigError(f"{folder} holds no run to resume ({CONFIG_FILE} is missing)")
-    folder.mkdir(parents=True, exist_ok=True)
+    check_source(
+        config.model
+    )  # before the folder is taken: another model would need another folder
+    make_folder(folder, "output_dir")
     dump_config(config, path)
+
+
+SWITCHES = (
+    CONFIG_SWITCH,
+    Switch("--dry-run", "try every part of the run once, write nothing, and stop"),
+    Switch("--resume", "go on with the run in the output folder"),
+)
+"""What :func:`take_switches` takes, for ``parse_flags``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,19 +251,14 @@ def take_switches(argv: Sequence[str]) -> tuple[Switches, list[str]]:
     """Splits the command line into switches and flags of the configuration.
 
     Raises:
-        ConfigError: ``--config`` has no file behind it.
+        ConfigError: ``--config`` has no file behind it, or is given twice.
     """
+    config, words = take_config_flag(argv)
     rest: list[str] = []
     found: dict[str, bool] = {"--resume": False, "--dry-run": False}
-    config: str | None = None
-    words = iter(argv)
     for word in words:
-        if word in found:
-            found[word] = True
-        elif word == "--config" or word.startswith("--config="):
-            config = word.partition("=")[2] or next(words, "")
-            if not config or config.startswith("--"):
-                raise ConfigError("--config needs a file: --config run.yaml")
+        if (flag := word.replace("_", "-")) in found:
+            found[flag] = True
         else:
             rest.append(word)
     return Switches(found["--resume"], found["--dry-run"], config), rest

@@ -7,6 +7,7 @@ temporary folder; nothing of the run itself is touched. What fails here would ha
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 import time
@@ -22,6 +23,7 @@ from agentic_gym.errors import ConfigError, InfraError
 from agentic_gym.evaluation import make_launches
 from agentic_gym.store import RunStore
 from agentic_gym.trainers.assembly import Assembly
+from agentic_gym.trainers.models import check_source
 from agentic_gym.trainers.publisher import WeightPublisher
 from agentic_gym.trainers.run_config import TrainConfig, import_object
 from agentic_gym.trainers.source import RecordedSource
@@ -41,6 +43,8 @@ def preflight(config: TrainConfig, *, console: Console | None = None) -> None:
         AgenticGymError: what would have stopped the run.
     """
     console = console or Console(stderr=True)
+    _try(console, "output folder", lambda: _check_output(config.output_dir))
+    check_source(config.model)
     folder = Path(tempfile.mkdtemp(prefix="agentic-gym-preflight-"))
     small = _small(config, folder)
     try:
@@ -50,11 +54,16 @@ def preflight(config: TrainConfig, *, console: Console | None = None) -> None:
                 _try(console, "tasks", lambda: _check_tasks(assembly, small, console))
                 _try(console, "policy and engine", assembly.prepare)
                 _try(console, "episodes, sandbox and grader", lambda: _play(assembly, small))
-                _try(
-                    console,
-                    "longest sequence, optimiser step, weight sync",
-                    lambda: _learn(assembly, small),
-                )
+                if config.ppo.updates == 0:
+                    console.print(
+                        "  note  no update is tried: ppo.updates is 0, so PPO is left out"
+                    )
+                else:
+                    _try(
+                        console,
+                        "longest sequence, optimiser step, weight sync",
+                        lambda: _learn(assembly, small),
+                    )
             finally:
                 assembly.close()
     finally:
@@ -83,6 +92,20 @@ def _try(console: Console, what: str, attempt: Callable[[], object]) -> None:
     began = time.perf_counter()
     attempt()
     console.print(f"  ok  {what} ({time.perf_counter() - began:.1f} s)")
+
+
+def _check_output(folder: Path) -> None:
+    """The run folder can be made and written into. Leaves nothing behind."""
+    place = next(path for path in (folder, *folder.absolute().parents) if os.path.exists(path))
+    try:
+        with tempfile.TemporaryDirectory(dir=place):  # os.access says yes to root everywhere
+            pass
+    except OSError as error:
+        why = f"{place} is no folder" if not place.is_dir() else f"{place}: {error.strerror}"
+        raise ConfigError(
+            f"output_dir={str(folder)!r} cannot be made or written into ({why}): "
+            "give output_dir a folder that is new or yours"
+        ) from error
 
 
 def _check_tasks(assembly: Assembly, config: TrainConfig, console: Console) -> None:

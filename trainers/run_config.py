@@ -91,7 +91,7 @@ class PPOSection(StrictConfig):
     """Settings of PPO; names and meanings are those of ``AgenticPPOConfig``.
 
     Attributes:
-        updates: number of updates.
+        updates: number of updates; 0 leaves PPO out: warm start and evaluations only.
         episodes_per_update: trajectories of a batch.
         group_size: episodes of one task in a batch.
         extra: any other field of ``AgenticPPOConfig``.

@@ -159,6 +159,15 @@ def test_a_preflight_tries_the_policys_backward_pass_and_writes_nothing(
     assert not (tmp_path / "never").exists()
 
 
+def test_a_preflight_of_a_run_without_ppo_tries_no_update_and_says_so(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    preflight(configure(model, tmp_path / "never", ppo={"updates": 0}))
+    said = capsys.readouterr().err
+    assert "no update is tried: ppo.updates is 0" in said
+    assert "update 1/1" not in said
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
