@@ -128,16 +128,16 @@ def _refuse_absent(name_or_path: str | Path) -> None:
     if is_folder or name.count("/") > 1 or ("/" in name and path.parent.is_dir()):
         raise FileNotFoundError("there is no such folder")
     import huggingface_hub
-    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+    from huggingface_hub.errors import HfHubHTTPError
 
     if isinstance(huggingface_hub.try_to_load_from_cache(name, "config.json"), str):
         return
     url = huggingface_hub.hf_hub_url(name, "config.json")
     try:
         huggingface_hub.get_hf_file_metadata(url, timeout=5)  # once; a download tries six times
-    except (HfHubHTTPError, OfflineModeIsEnabled):
+    except HfHubHTTPError:
         return  # transformers says what the hub answered, without another try
-    except Exception as error:  # of the HTTP client, which differs from version to version
+    except Exception as error:  # of the HTTP client, or that offline mode forbids to ask
         raise ConnectionError(
             f"there is no such folder here, and the hub, which may have a model of this name, "
             f"cannot be reached ({error})"

@@ -359,7 +359,7 @@ def test_tasks_from_a_file_and_a_subset_of_the_tools(
         ({"tools": ["veiw"]}, "Did you mean 'view'"),
         ({"output_limit": 0}, "output_limit=0"),
         ({"test_timeout_s": -1.0}, "test_timeout_s"),
-        ({"reward": {"solv": 1.0}}, "RewardConfig"),
+        ({"reward": {"solv": 1.0}}, "Did you mean 'solve'"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
