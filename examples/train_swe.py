@@ -56,7 +56,7 @@ DEFAULT = TrainConfig(
     env=ENV,
     demonstrations=DemonstrationSection(),
     rollout=RolloutSection(show_tools=False),
-    # What was tried, and what each did: docs/decisions/0007.
+    # What was tried, and what each did: docs/decisions/0009.
     ppo=PPOSection(
         updates=12,
         group_size=1,
