@@ -6,7 +6,6 @@ floor imports what is above it, and an installed package can add a command of it
 
 from __future__ import annotations
 
-import difflib
 import importlib.metadata
 import os
 import sys
@@ -15,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agentic_gym.errors import AgenticGymError, UserError
+from agentic_gym.suggest import did_you_mean
 
 GROUP = "agentic_gym.commands"
 EXIT_USER_ERROR = 2
@@ -125,6 +125,5 @@ def _missing(command: str, module: str) -> str:
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    hint = did_you_mean(name, known)
     return f"agentic-gym: no command {name!r}.{hint} Commands: {', '.join(sorted(known))}."

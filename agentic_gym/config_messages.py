@@ -7,7 +7,6 @@ its value, and the remedy.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any, Union, get_args, get_origin
 import pydantic
 
 from agentic_gym.errors import ConfigError
+from agentic_gym.suggest import did_you_mean, question
 
 _NUMBERS = (
     (re.compile(r"invalid literal for int\(\) with base 10: (.*)"), "is not a whole number"),
@@ -40,7 +40,7 @@ def _explain(cls: type[pydantic.BaseModel], details: Any) -> str:
     path = ".".join(str(part) for part in details["loc"])
     if details["type"] == "extra_forbidden":
         known = sorted(cls.model_fields)
-        return f"unknown key {path!r}.{hint(path, known)} Known: {', '.join(known)}"
+        return f"unknown key {path!r}.{_hint(path, known)} Known: {', '.join(known)}"
     if details["type"] == "missing":
         return f"{path!r} is needed and has no default"
     if details["type"] == "value_error":
@@ -48,14 +48,12 @@ def _explain(cls: type[pydantic.BaseModel], details: Any) -> str:
     return f"{path} = {details['input']!r:.80}: {details['msg'].removeprefix('Input ')}"
 
 
-def hint(word: str, known: Iterable[str]) -> str:
+def _hint(word: str, known: Iterable[str]) -> str:
     """`` Did you mean …?`` where something known resembles the word, else nothing."""
     names = list(known)
-    close = difflib.get_close_matches(word, names, n=1)
-    if not close:  # the last part of a nested key, given without its parents
-        bare = word.lstrip("-")
-        close = [name for name in names if name.rpartition(".")[2] == bare]
-    return f" Did you mean {close[0]!r}?" if close else ""
+    bare = word.lstrip("-")  # the last part of a nested key perhaps, given without its parents
+    inner = [name for name in names if name.rpartition(".")[2] == bare]
+    return did_you_mean(word, names) or question(inner[:1])
 
 
 # ---- keys ------------------------------------------------------------------------------------------
@@ -126,10 +124,10 @@ def unknown_flag(given: str, known: Sequence[str], mappings: Mapping[str, str]) 
         flag = max(inside, key=len)
         entries = [name for name in known if name.startswith(f"{flag}.")]
         return (
-            f"{word} cannot be given as a flag: {mappings[flag]} is a mapping.{hint(word, entries)} "
+            f"{word} cannot be given as a flag: {mappings[flag]} is a mapping.{_hint(word, entries)} "
             f"{_REMEDY.format(mappings[flag])}."
         )
-    words = hint(word, known)
+    words = _hint(word, known)
     for flag, key in mappings.items():
         if repr(flag) in words:
             words += f" That is a mapping. {_REMEDY.format(key)}."

@@ -19,7 +19,6 @@ Importing this module makes the ids known to gymnasium, and imports none of the 
 from __future__ import annotations
 
 import copy
-import difflib
 import importlib
 import importlib.metadata
 import inspect
@@ -33,6 +32,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec, WrapperSpec, load_env_creator
 
 from agentic_gym.errors import RegistrationError
+from agentic_gym.suggest import did_you_mean
 
 GROUP = "agentic_gym.envs"
 _WRAPPERS = "agentic_gym.wrappers:"
@@ -158,12 +158,10 @@ def find_spec(id: str) -> EnvSpec:
         load_plugins()
         spec = _registered(name)
     if spec is None:
-        close = difflib.get_close_matches(name, gymnasium.registry, n=1)
-        hint = (
-            f"Did you mean {close[0]}?" if close else f"Known: {', '.join(sorted(_known)) or '-'}."
-        )
+        hint = did_you_mean(name, gymnasium.registry)
+        hint = hint or f" Known: {', '.join(sorted(_known)) or '-'}."
         raise RegistrationError(
-            f"There is no environment {name!r}. {hint} If another package registers it, "
+            f"There is no environment {name!r}.{hint} If another package registers it, "
             f"import that package first, or write 'package:{name}'"
         )
     return spec.entry_point.load() if isinstance(spec.entry_point, _Declared) else spec
@@ -359,9 +357,8 @@ def _check_arguments(
     expected = [*own, *sorted(_option_names())]
     for key in kwargs:
         if key not in own:
-            close = difflib.get_close_matches(key, expected, n=1)
-            hint = f"Did you mean {close[0]!r}?" if close else f"It takes {', '.join(expected)}."
-            raise RegistrationError(f"{id} has no option {key!r}. {hint}")
+            hint = did_you_mean(key, expected) or f" It takes {', '.join(expected)}."
+            raise RegistrationError(f"{id} has no option {key!r}.{hint}")
 
 
 def _option_names() -> set[str]:

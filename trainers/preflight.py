@@ -7,7 +7,6 @@ temporary folder; nothing of the run itself is touched. What fails here would ha
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import tempfile
 import time
@@ -21,6 +20,7 @@ from rich.console import Console
 from agentic_gym.config import StrictConfig
 from agentic_gym.errors import ConfigError, InfraError
 from agentic_gym.evaluation import make_launches
+from agentic_gym.folders import check_folder
 from agentic_gym.store import RunStore
 from agentic_gym.trainers.assembly import Assembly
 from agentic_gym.trainers.models import check_source
@@ -43,7 +43,7 @@ def preflight(config: TrainConfig, *, console: Console | None = None) -> None:
         AgenticGymError: what would have stopped the run.
     """
     console = console or Console(stderr=True)
-    _try(console, "output folder", lambda: _check_output(config.output_dir))
+    _try(console, "output folder", lambda: check_folder(config.output_dir, "output_dir"))
     check_source(config.model)
     folder = Path(tempfile.mkdtemp(prefix="agentic-gym-preflight-"))
     small = _small(config, folder)
@@ -92,20 +92,6 @@ def _try(console: Console, what: str, attempt: Callable[[], object]) -> None:
     began = time.perf_counter()
     attempt()
     console.print(f"  ok  {what} ({time.perf_counter() - began:.1f} s)")
-
-
-def _check_output(folder: Path) -> None:
-    """The run folder can be made and written into. Leaves nothing behind."""
-    place = next(path for path in (folder, *folder.absolute().parents) if os.path.exists(path))
-    try:
-        with tempfile.TemporaryDirectory(dir=place):  # os.access says yes to root everywhere
-            pass
-    except OSError as error:
-        why = f"{place} is no folder" if not place.is_dir() else f"{place}: {error.strerror}"
-        raise ConfigError(
-            f"output_dir={str(folder)!r} cannot be made or written into ({why}): "
-            "give output_dir a folder that is new or yours"
-        ) from error
 
 
 def _check_tasks(assembly: Assembly, config: TrainConfig, console: Console) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 
 from agentic_gym.errors import ConfigError, SandboxUnavailable
 from agentic_gym.sandbox.base import SandboxBackend
 from agentic_gym.sandbox.bubblewrap import BubblewrapBackend
 from agentic_gym.sandbox.unsafe import UnsafeBackend
+from agentic_gym.suggest import did_you_mean
 
 NAMES = ("auto", "bubblewrap", "unsafe")
 
@@ -27,8 +27,7 @@ def select_backend(name: str = "auto", *, allow_unsafe: bool = False) -> Sandbox
         SandboxUnavailable: none works on this machine; the message names the remedies.
     """
     if name not in NAMES:
-        close = difflib.get_close_matches(name, NAMES, 1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(name, NAMES)
         raise ConfigError(f"there is no sandbox backend {name!r}; known: {', '.join(NAMES)}.{hint}")
     if name == "unsafe":
         return UnsafeBackend(allow_unsafe=allow_unsafe)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import base64
-import difflib
 import random
 import re
 import shlex
@@ -28,6 +27,7 @@ from agentic_gym.envs.swe.patches import apply_patch, parse_patch
 from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.errors import ConfigError, ToolCallError
 from agentic_gym.rollout import Launch
+from agentic_gym.suggest import did_you_mean
 from agentic_gym.tools import format_action
 
 _MAX_SEARCHED_LINES = 400
@@ -209,8 +209,7 @@ BASELINES: dict[str, Callable[[], Policy]] = {
 def make_baseline(name: str) -> Policy:
     """A baseline by its name. Raises ``ConfigError`` if there is none of that name."""
     if name not in BASELINES:
-        close = difflib.get_close_matches(name, BASELINES, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(name, BASELINES)
         raise ConfigError(f"no baseline {name!r}.{hint} There is: {', '.join(BASELINES)}")
     return BASELINES[name]()
 

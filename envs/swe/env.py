@@ -8,7 +8,6 @@ they are joined.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,6 +38,7 @@ from agentic_gym.rewards.outcome import (
     turn_reward,
 )
 from agentic_gym.sandbox.base import SandboxBackend, TestReport
+from agentic_gym.suggest import did_you_mean
 from agentic_gym.tools import ToolSpec, tool
 from agentic_gym.types import Outcome
 
@@ -309,8 +309,7 @@ class SWEEnv(ToolEnv):
         known = super().tool_specs
         for name in tools or ():
             if name not in known:
-                close = difflib.get_close_matches(name, known, n=1)
-                hint = f" Did you mean {close[0]!r}?" if close else ""
+                hint = did_you_mean(name, known)
                 raise ConfigError(f"no tool {name!r}.{hint} Tools: {', '.join(known)}")
         return frozenset(known if tools is None else tools)
 
@@ -321,8 +320,7 @@ class SWEEnv(ToolEnv):
         if "task_id" in options:
             task_id = options["task_id"]
             if task_id not in self._index:
-                close = difflib.get_close_matches(str(task_id), self._index, n=1)
-                hint = f" Did you mean {close[0]!r}?" if close else ""
+                hint = did_you_mean(str(task_id), self._index)
                 raise TaskError(f"no task {task_id!r} among {len(self._tasks)}.{hint}")
             return self._index[task_id]
         if "task_index" in options:

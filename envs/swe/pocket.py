@@ -6,7 +6,6 @@ it runs nothing; :mod:`.pocket_build` makes it anew.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +14,7 @@ from pathlib import Path
 from agentic_gym.envs.swe.patches import parse_patch
 from agentic_gym.envs.swe.task import SWETask, read_tasks
 from agentic_gym.errors import TaskError
+from agentic_gym.suggest import did_you_mean, nearest_or_all, question
 
 DATA = Path(__file__).parent / "data"
 BUNDLED = {"pocket": DATA / "pocket.jsonl.gz"}
@@ -93,7 +93,7 @@ def select_split(tasks: Sequence[SWETask], split: str | None, name: str) -> Sequ
     chosen = [task for task in tasks if task.split == split]
     if not chosen:
         known = sorted({task.split for task in tasks})
-        raise TaskError(f"{name} has no split {split!r}.{did_you_mean(split, known)}")
+        raise TaskError(f"{name} has no split {split!r}.{nearest_or_all(split, known)}")
     return chosen
 
 
@@ -112,28 +112,12 @@ def find_task(tasks: Sequence[SWETask], task_id: str, name: str) -> SWETask:
         if task.task_id == task_id:
             return task
     ids = [task.task_id for task in tasks]
-    close = difflib.get_close_matches(task_id, ids, n=5)
-    close = close or [id for id in ids if task_id and task_id in id][:5]
-    hint = f"Did you mean {_either(close)}?" if close else f"An id looks like {ids[0]!r}."
+    inside = [id for id in ids if task_id and task_id in id][:5]
+    hint = did_you_mean(task_id, ids, count=5) or question(inside)
+    hint = hint or f" An id looks like {ids[0]!r}."
     raise TaskError(
-        f"no task {task_id!r} in {name}. {hint} `agentic-gym tasks list {name}` lists them"
+        f"no task {task_id!r} in {name}.{hint} `agentic-gym tasks list {name}` lists them"
     )
-
-
-def did_you_mean(word: str, known: Sequence[str], count: int = 1) -> str:
-    """A hint for the end of an error message, with the known names nearest to a wrong one.
-
-    >>> did_you_mean("trian", ["train", "dev"])
-    " Did you mean 'train'?"
-    """
-    close = difflib.get_close_matches(word, known, n=count)
-    if close:
-        return f" Did you mean {_either(close)}?"
-    return f" There is: {', '.join(known)}." if len(known) <= 20 else ""
-
-
-def _either(names: Sequence[str]) -> str:
-    return " or ".join(map(repr, names))
 
 
 def line_repair(task: SWETask) -> LineRepair:
@@ -169,7 +153,7 @@ def _read(name_or_path: str) -> tuple[SWETask, ...]:
     path = Path(name_or_path)
     looks_like_path = path.suffix in (".jsonl", ".gz") or len(path.parts) > 1
     if not looks_like_path and not path.exists():
-        hint = did_you_mean(name_or_path, sorted(BUNDLED))
+        hint = nearest_or_all(name_or_path, sorted(BUNDLED))
         raise TaskError(f"no task set {name_or_path!r}.{hint} Or give the path of a JSONL file.")
     return tuple(read_tasks(path))
 

@@ -23,10 +23,11 @@ from agentic_gym.envs.swe.injection.selection import (
     stable_hash,
 )
 from agentic_gym.envs.swe.injection.symptoms import Symptom, problem_statement, symptom
-from agentic_gym.envs.swe.pocket import PocketModule, did_you_mean, line_repair, pocket_modules
+from agentic_gym.envs.swe.pocket import PocketModule, line_repair, pocket_modules
 from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.errors import SandboxError, TaskError
 from agentic_gym.sandbox.base import Sandbox, SandboxBackend, SandboxSpec, TestReport
+from agentic_gym.suggest import nearest_or_all
 
 TASKS_PER_MODULE = 16
 HELD_OUT_MODULES = 10
@@ -155,7 +156,7 @@ def choose_modules(names: Collection[str]) -> list[PocketModule]:
     modules = {module.name: module for module in pocket_modules()}
     for name in names:
         if name not in modules:
-            raise TaskError(f"pocket has no module {name!r}.{did_you_mean(name, list(modules))}")
+            raise TaskError(f"pocket has no module {name!r}.{nearest_or_all(name, list(modules))}")
     return [module for name, module in modules.items() if not names or name in names]
 
 

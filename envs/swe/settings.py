@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from agentic_gym.config_messages import hint
 from agentic_gym.envs.swe.observations import source_files
 from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.errors import ConfigError, TaskError
 from agentic_gym.rewards.outcome import RewardConfig
 from agentic_gym.sandbox.base import SandboxBackend
+from agentic_gym.suggest import did_you_mean
 
 
 def load(
@@ -57,7 +57,7 @@ def reward_weights(reward: RewardConfig | Mapping[str, float] | None) -> RewardC
     for name, value in (reward or {}).items():
         if name not in known:
             raise ConfigError(
-                f"reward.{name}={value!r} is not known.{hint(str(name), known)} "
+                f"reward.{name}={value!r} is not known.{did_you_mean(str(name), known)} "
                 f"Known: {', '.join(known)}"
             )
     return RewardConfig(**(reward or {}))

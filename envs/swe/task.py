@@ -6,7 +6,6 @@ pytest's, relative to the workspace.
 
 from __future__ import annotations
 
-import difflib
 import gzip
 import json
 import os
@@ -19,6 +18,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from agentic_gym.errors import TaskError
+from agentic_gym.suggest import did_you_mean
 
 ErrorClass = Literal["syntax", "import", "type", "name", "logic", "exception", "timeout", "other"]
 """What the tests show before the repair; task selection keeps these in balance."""
@@ -141,9 +141,8 @@ def _explain(error: ValidationError) -> str:
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         known = list(SWETask.model_fields)
-        close = difflib.get_close_matches(where, known, n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else f"A task has: {', '.join(known)}"
-        return f"unknown key {where[:60]!r}. {hint}"
+        hint = did_you_mean(where, known) or f" A task has: {', '.join(known)}"
+        return f"unknown key {where[:60]!r}.{hint}"
     if first["type"] == "missing":
         return f"{where!r} is missing"
     if first["type"] == "json_invalid":

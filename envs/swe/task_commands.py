@@ -21,7 +21,6 @@ from agentic_gym.config import StrictConfig, parse_flags
 from agentic_gym.envs.swe.grading import Grader
 from agentic_gym.envs.swe.pocket import (
     BUNDLED,
-    did_you_mean,
     find_task,
     load_tasks,
 )
@@ -30,6 +29,7 @@ from agentic_gym.envs.swe.task import SWETask, write_tasks
 from agentic_gym.envs.swe.validation import Validation, validate_tasks
 from agentic_gym.errors import TaskError
 from agentic_gym.sandbox.select import select_backend
+from agentic_gym.suggest import nearest_or_all
 
 _USAGE = """usage: agentic-gym tasks make|list|show|validate …
 
@@ -110,7 +110,7 @@ def run(argv: list[str]) -> int:
         return 0
     action, rest = argv[0], argv[1:]
     if action not in _ACTIONS:
-        raise TaskError(f"tasks has no action {action!r}.{did_you_mean(action, list(_ACTIONS))}")
+        raise TaskError(f"tasks has no action {action!r}.{nearest_or_all(action, list(_ACTIONS))}")
     return _ACTIONS[action](rest)
 
 
@@ -131,7 +131,7 @@ def row(task: SWETask) -> dict[str, Any]:
 def _make(argv: list[str]) -> int:
     config = parse_flags(MakeConfig, argv, prog="agentic-gym tasks make")
     if config.name not in BUNDLED:
-        hint = did_you_mean(config.name, list(BUNDLED))
+        hint = nearest_or_all(config.name, list(BUNDLED))
         raise TaskError(f"no bundled task set {config.name!r}.{hint}")
     modules = choose_modules(config.modules)
     backend = select_backend()

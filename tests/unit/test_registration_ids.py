@@ -177,7 +177,7 @@ def test_an_id_is_there_while_it_is_registered_again() -> None:
 
 def test_unknown_ids_say_what_was_probably_meant() -> None:
     register("tests/guess-v0", GuessEnv)
-    with pytest.raises(RegistrationError, match=r"Did you mean tests/guess-v0\?"):
+    with pytest.raises(RegistrationError, match=r"Did you mean 'tests/guess-v0'\?"):
         make("tests/gues-v0")
     with pytest.raises(RegistrationError, match=r"Known: .*tests/guess-v0.*'package:q-v0'"):
         make("q-v0")

@@ -16,7 +16,7 @@ from agentic_gym.cli import main
 from agentic_gym.errors import CheckpointError, ConfigError
 from agentic_gym.trainers.models import check_source
 from agentic_gym.trainers.pipeline import Pipeline
-from agentic_gym.trainers.preflight import _check_output, preflight
+from agentic_gym.trainers.preflight import preflight
 from agentic_gym.trainers.run_config import TrainConfig
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "train_swe.py"
@@ -38,15 +38,6 @@ def test_an_output_folder_that_cannot_be_made_is_an_error_of_the_user(
     said = capsys.readouterr().err
     assert f"ConfigError: output_dir='{no_folder}' cannot be made" in said
     assert "give output_dir a folder" in said
-
-
-def test_looking_at_the_output_folder_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for folder in (Path("a/b"), tmp_path / "c", Path(), tmp_path):
-        _check_output(folder)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["./nowhere", "a/b/c", "~/nowhere", "here/nowhere"])
