@@ -5,10 +5,6 @@ import pytest
 import torch
 from transformers import (
     AutoModelForCausalLM,
-    BloomConfig,
-    Gemma2Config,
-    MistralConfig,
-    PretrainedConfig,
     Qwen3Config,
 )
 
@@ -372,47 +368,6 @@ def test_close_ends_what_runs_and_is_idempotent() -> None:
             await engine.generate(PROMPT, params(), request_id="late")
 
     asyncio.run(main())
-
-
-@pytest.mark.parametrize(
-    ("prompt", "options", "message"),
-    [
-        ([], {}, "0 tokens"),
-        ([1] * 128, {}, "128 tokens"),
-        ([VOCAB], {}, "outside the vocabulary"),
-        ([-1], {}, "outside the vocabulary"),
-        ([1], {"max_tokens": 0}, "max_tokens"),
-    ],
-)
-def test_bad_requests_are_refused(prompt: list[int], options: Any, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        run(make_engine(), prompt, **options)
-
-
-def test_limits_are_checked() -> None:
-    for options in ({"max_batch": 0}, {"kv_rows": 1}, {"prefill_tokens": 0}):
-        with pytest.raises(ConfigError, match="must be positive"):
-            make_engine(**options)
-    with pytest.raises(ConfigError, match="128 positions"):
-        make_engine(max_context=129)
-    with pytest.raises(ConfigError, match="'wait', 'keep' or 'abort'"):
-        asyncio.run(make_engine().publish({}, 1, mode="now"))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        (MistralConfig(**SIZES, sliding_window=16), "window of 16"),
-        (Gemma2Config(**SIZES, sliding_window=128), "soft-capped"),
-        (BloomConfig(vocab_size=VOCAB, hidden_size=32, n_layer=2, n_head=4), "exactly"),
-    ],
-    ids=["sliding window", "soft cap", "position bias"],
-)
-def test_models_that_cannot_be_served_exactly_are_refused(
-    config: PretrainedConfig, message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        make_engine(AutoModelForCausalLM.from_config(config))
 
 
 def test_a_checkpoint_is_served(tmp_path: Any) -> None:
