@@ -19,6 +19,7 @@ from agentic_gym.config import CONFIG_SWITCH, Switch, dump_config, read_yaml, ta
 from agentic_gym.errors import ConfigError
 from agentic_gym.evaluation import (
     EvalResult,
+    causes_tables,
     make_launches,
     percent,
     results_table,
@@ -179,7 +180,7 @@ class Pipeline:
         rows |= {f"after  {name}": result for name, result in after.items()}
         rows |= {f"agent  {name}": result for name, result in baselines.items()}
         console = Console(width=max(self._console.width, 160))
-        console.print(results_table(rows))
+        console.print(results_table(rows), *causes_tables(rows), sep="\n")
         for name, rise in rises.items():
             console.print(
                 f"rise on {name}: {percent(rise, signed=True)} points "

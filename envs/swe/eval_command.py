@@ -53,7 +53,7 @@ class EvalConfig(StrictConfig):
         max_source_chars: keep the tasks whose source is as short; 0 for all.
         compact: short observations and few tools, for small models.
         backend: which sandbox.
-        allow_unsafe: accept plain subprocesses where no sandbox works.
+        allow_unsafe: run agents' code in plain subprocesses; the backend ``unsafe`` asks for it.
         sandboxes: sandboxes shared by all episodes; needs ``compact``.
         concurrency: episodes at once.
         temperature: of a language model; 0 is greedy. Refused, as the next two, for agents that do not
@@ -73,7 +73,7 @@ class EvalConfig(StrictConfig):
     max_source_chars: Annotated[int, Field(ge=0)] = 0
     compact: bool = True
     backend: str = "auto"
-    allow_unsafe: bool = False
+    allow_unsafe: Annotated[bool, ReadWhen("backend", ("unsafe",))] = False
     sandboxes: Annotated[Positive, ReadWhen("compact", (True,))] = 2
     concurrency: Positive = 16
     temperature: Annotated[float, Field(ge=0)] = 1.0

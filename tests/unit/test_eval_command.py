@@ -217,3 +217,9 @@ def test_the_script_ends_quietly(line: str, status: int) -> None:
     assert "Traceback" not in done.stderr
     assert "BrokenPipe" not in done.stderr
     assert done.stderr.startswith("evaluate_swe.py: ConfigError" if status else "")
+
+
+def test_the_word_for_no_sandbox_is_read_with_the_backend_that_has_none() -> None:
+    with pytest.raises(ConfigError, match="allow_unsafe is read only when backend is 'unsafe'"):
+        EvalConfig(agent="gold", allow_unsafe=True)
+    assert EvalConfig(agent="gold", backend="unsafe", allow_unsafe=True).allow_unsafe
