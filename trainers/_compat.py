@@ -7,14 +7,11 @@ what it still offers is the base that all its trainers stand on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 from transformers import PrinterCallback
-from transformers.utils import logging
 
 try:
     from trl.trainer.base_config import _BaseConfig as BaseConfig
@@ -23,19 +20,7 @@ except ImportError:  # a TRL that moved them: the trainer of transformers has al
     from transformers import Trainer as BaseTrainer
     from transformers import TrainingArguments as BaseConfig
 
-__all__ = ["BaseConfig", "HookedTrainer", "without_progress_bars"]
-
-
-@contextmanager
-def without_progress_bars() -> Iterator[None]:
-    """Keeps transformers from drawing a bar for each file that it writes."""
-    enabled = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if enabled:
-            logging.enable_progress_bar()
+__all__ = ["BaseConfig", "HookedTrainer"]
 
 
 class HookedTrainer(BaseTrainer):  # type: ignore[misc]  # untyped base

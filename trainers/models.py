@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentic_gym.engines.models import without_progress_bars
 from agentic_gym.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -148,7 +149,8 @@ def _load(name_or_path: str | Path, **kwargs: Any) -> PreTrainedModel:
     from transformers import AutoModelForCausalLM
 
     options = {"dtype": "float32", **kwargs}
-    model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(str(name_or_path), **options)
+    with without_progress_bars():
+        model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(str(name_or_path), **options)
     return model
 
 

@@ -17,8 +17,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from agentic_gym.engines.models import without_progress_bars
 from agentic_gym.errors import CheckpointError, ConfigError
-from agentic_gym.trainers._compat import without_progress_bars
 from agentic_gym.trainers.batching import Layout, Row, collate
 from agentic_gym.trainers.scoring import Scorer
 from agentic_gym.trainers.value_head import find

@@ -26,7 +26,7 @@ import torch
 from agentic_gym.engines.base import PublishMode
 from agentic_gym.engines.batching import Batcher, EngineStats, Request, StepPlan
 from agentic_gym.engines.kv_cache import KVStore
-from agentic_gym.engines.models import ServedModel
+from agentic_gym.engines.models import ServedModel, without_progress_bars
 from agentic_gym.engines.ragged import RaggedBatch
 from agentic_gym.engines.sampling import noise_key, sample, uniforms
 from agentic_gym.engines.settling import settler
@@ -105,7 +105,8 @@ class TransformersEngine:
 
         dtype = options.get("dtype", torch.float32)
         try:
-            model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
+            with without_progress_bars():
+                model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
         except (OSError, ValueError) as error:
             raise CheckpointError(
                 f"{path!r} is no causal LM that can be loaded here: {error}. Give a folder that "
