@@ -8,6 +8,7 @@
     │   ├── RegistrationError          (ValueError)   an environment id is unknown, taken or malformed
     │   ├── ToolDefinitionError        (TypeError)    a @tool method cannot become a schema
     │   ├── EnvContractError           (TypeError)    check_env found a breach of the contract
+    │   ├── ScheduleContractError      (TypeError)    check_schedule found a breach of the contract
     │   ├── TaskError                  (ValueError)   a task or a task file is malformed or fails validation
     │   ├── ResetNeeded                (RuntimeError) step was called before reset or after the end
     │   ├── CheckpointError            (ValueError)   a checkpoint or run folder cannot be used
@@ -55,6 +56,10 @@ class ToolDefinitionError(UserError, TypeError):
 
 class EnvContractError(UserError, TypeError):
     """``check_env`` found that an environment breaks the contract."""
+
+
+class ScheduleContractError(UserError, TypeError):
+    """``check_schedule`` found that a rollout schedule breaks the contract."""
 
 
 class TaskError(UserError, ValueError):

@@ -152,16 +152,20 @@ class Runtime:
         """Publishes and lets the schedule start from what the ledger knows."""
         gap = self._publish(policy)
         running = self._store.in_flight()
-        finished = [t.trajectory_id for t in self._store.buffered()]
+        finished = [base.Known(t.trajectory_id, self._version) for t in self._store.buffered()]
         again = [
             LaunchRecord(r.trajectory_id, r.task_id, r.group_id, r.seed, self._version)
             for r in running
         ]
         self._store.launch(again)
-        for record in again:
-            self._enqueue(record)
-        names = [r.trajectory_id for r in running]
-        self._event = base.Begun(names, finished, self._next_group())
+        self._records.update({record.trajectory_id: record for record in again})
+        self._event = base.Begun(
+            parked=[base.Known(r.trajectory_id, r.version) for r in again],
+            finished=finished,
+            next_group=self._next_group(),
+            version=self._version,
+            replicas={0: self._version},
+        )
         return gap
 
     def _next_group(self) -> int:
@@ -199,7 +203,7 @@ class Runtime:
         self._launch([action for action in actions if isinstance(action, base.Launch)])
         for action in actions:
             match action:
-                case base.Retry(name):
+                case base.Retry(name) | base.Resume(name):
                     self._enqueue(self._records[name])
                 case base.Drop(name, reason):
                     self._records.pop(name, None)

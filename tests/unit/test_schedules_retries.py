@@ -62,7 +62,7 @@ def test_success_between_failures_keeps_the_run_going() -> None:
 
 def test_a_group_that_a_restart_finds_incomplete_is_dropped() -> None:
     schedule = Sync(2, 2)
-    actions = schedule.handle(base.Begun(["g000003.01"], [], 4))
+    actions = schedule.handle(base.Begun([base.Known("g000003.01")], [], 4))
     assert actions == [
         base.Drop("g000003.01", "its group is not whole after a restart"),
         base.Launch(4, 2),
@@ -72,7 +72,8 @@ def test_a_group_that_a_restart_finds_incomplete_is_dropped() -> None:
 def test_a_batch_finished_before_a_restart_is_emitted_at_once() -> None:
     schedule = Sync(2)
     done = ["g000004.00", "g000003.00"]
-    assert schedule.handle(base.Begun([], done, 5)) == [base.Emit(("g000003.00", "g000004.00"))]
+    known = [base.Known(name) for name in done]
+    assert schedule.handle(base.Begun([], known, 5)) == [base.Emit(("g000003.00", "g000004.00"))]
 
 
 @pytest.mark.parametrize("arguments", [(0, 1), (3, 2), (2, 0)])

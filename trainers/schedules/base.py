@@ -1,21 +1,48 @@
 """The language between a schedule and whatever drives it: events in, actions out.
 
-A schedule decides which group of trajectories to launch, retry, drop and hand to the trainer, and when
-to publish. It is a pure state machine: no I/O, no clock, no randomness. So the same object can be
-driven by a runtime with real episodes and by a simulation, replayed, and tested exhaustively. Callbacks
-into the runtime were rejected: they hide the order of effects.
+A schedule decides which group of trajectories to launch, interrupt, carry on, drop and hand to the trainer,
+and which replica of the engine loads new weights when. It is a pure state machine: no I/O, no clock, no
+randomness. So the same object can be driven by a runtime with real episodes and by a simulation, replayed,
+and tested exhaustively. Callbacks into the runtime were rejected: they hide the order of effects.
 
 Every trajectory that a schedule launches ends in exactly one of: emitted in a batch, dropped with a
-reason, or still known to it (running or finished).
+reason, or still known to it (running, parked or finished).
+
+What a driver promises:
+
+- Actions are carried out in their order. :class:`Park`, :class:`Drop` and :class:`Migrate` hold at once; a
+  result that was already on its way may still come as :class:`Finished` or :class:`Failed`, also twice.
+- At most one batch is with the trainer: after :class:`Emit` comes :class:`Trained`, before the next one.
+- :class:`Publish` loads the newest weights and is answered by one :class:`Published` a replica.
+- Weights that a replica holds change only by :class:`Publish`. When a replica dies (:class:`ReplicaDown`),
+  what the schedule had placed on it is parked, with the prefix that was kept; what was left to the driver
+  (``ANY``) the driver places anew. When the last one dies, the run ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
+from agentic_gym.engines.base import PublishMode
 from agentic_gym.errors import ConfigError
+
+ANY = -1
+"""No particular replica: the driver takes the one with the least to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A trajectory that the ledger has when launching begins.
+
+    Attributes:
+        trajectory_id: of it.
+        version: of the weights that its first token was sampled from, or those at its launch.
+    """
+
+    trajectory_id: str
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,21 +50,31 @@ class Begun:
     """Launching may start: at the start of a run, or again after a restart.
 
     Attributes:
-        running: launched before and unfinished; they are launched again by whoever sends this.
+        parked: launched before and unfinished; none runs until the schedule resumes it.
         finished: finished before and in no batch.
         next_group: the first number that no group has had.
+        version: of the trainer's weights.
+        replicas: version that each replica serves.
     """
 
-    running: Sequence[str] = ()
-    finished: Sequence[str] = ()
+    parked: Sequence[Known] = ()
+    finished: Sequence[Known] = ()
     next_group: int = 0
+    version: int = 0
+    replicas: Mapping[int, int] = field(default_factory=lambda: {0: 0})
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A trajectory is complete and in the ledger."""
+    """A trajectory is complete and in the ledger.
+
+    Attributes:
+        trajectory_id: of it.
+        seconds: that it took, without the time in which it was parked.
+    """
 
     trajectory_id: str
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,32 +94,111 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The engine serves this version."""
+    """A replica serves this version."""
 
+    version: int
+    replica: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaUp:
+    """A replica has joined, or is back; it serves this version and runs nothing."""
+
+    replica: int
     version: int
 
 
-Event = Begun | Finished | Failed | Trained | Published
+@dataclass(frozen=True, slots=True)
+class ReplicaDown:
+    """A replica is gone."""
+
+    replica: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaLoad:
+    """What a replica holds now.
+
+    Attributes:
+        kv_tokens: of running trajectories.
+        kv_capacity: tokens that fit.
+    """
+
+    kv_tokens: int
+    kv_capacity: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed. Sent about once a second.
+
+    Attributes:
+        seconds: since the run began.
+        hour: of the day, local time, from 0 to 24.
+        loads: of the replicas.
+    """
+
+    seconds: float
+    hour: float = 0.0
+    loads: Mapping[int, ReplicaLoad] = field(default_factory=dict)
+
+
+Event = (
+    Begun | Finished | Failed | Trained | Published | ReplicaUp | ReplicaDown | Tick
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Start a new group: one task, ``size`` trajectories named by :func:`trajectory_id`."""
+    """Start a new group: one task, ``size`` trajectories named by :func:`trajectory_id`.
+
+    Attributes:
+        group: its number, the next that no group has had.
+        size: trajectories.
+        replica: that serves them.
+        task_of: an earlier group whose task is played again; None: the next task.
+    """
 
     group: int
     size: int
+    replica: int = ANY
+    task_of: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Start a failed trajectory again: same task, same seed, same name."""
+    """Start a trajectory again from nothing: same task, same seed, same name. Its prefix is forgotten."""
+
+    trajectory_id: str
+    replica: int = ANY
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """Interrupt a running trajectory; its prefix is kept."""
 
     trajectory_id: str
 
 
 @dataclass(frozen=True, slots=True)
+class Resume:
+    """Carry a parked trajectory on from its prefix; from nothing if it has none."""
+
+    trajectory_id: str
+    replica: int = ANY
+
+
+@dataclass(frozen=True, slots=True)
+class Migrate:
+    """Move a running trajectory to another replica, which carries it on from its prefix."""
+
+    trajectory_id: str
+    replica: int
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
-    """Take a trajectory out, running or finished."""
+    """Take a trajectory out, whatever it does."""
 
     trajectory_id: str
     reason: str
@@ -97,7 +213,23 @@ class Emit:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Load the newest weights into the engine."""
+    """Load the newest weights into replicas.
+
+    Attributes:
+        replicas: which; None: all.
+        mode: what becomes of requests that run there.
+    """
+
+    replicas: tuple[int, ...] | None = None
+    mode: PublishMode = "wait"
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Give a replica's machine another role: to serve the policy, or to help the trainer."""
+
+    replica: int
+    role: Literal["generate", "train"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +239,9 @@ class Halt:
     reason: str
 
 
-Action = Launch | Retry | Drop | Emit | Publish | Halt
+Action = (
+    Launch | Retry | Park | Resume | Migrate | Drop | Emit | Publish | Assign | Halt
+)  # fmt: skip
 
 
 class Schedule(Protocol):
@@ -118,7 +252,11 @@ class Schedule(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """JSON-able state that the ledger does not know."""
+        """JSON-able state that the ledger does not know.
+
+        It may be saved a while before a kill, and the ledger have moved on since: where they differ, the
+        ledger is right.
+        """
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -2,71 +2,56 @@
 
 Every token is sampled by the weights that the update starts from. The price is that the engine idles
 while the longest episode ends and while the trainer works.
-
-Infrastructure errors never shrink or bias a batch: a trajectory that broke is tried again with the same
-task and seed; if it keeps breaking, its whole group is dropped with a reason (a group without one member
-has another baseline) and a new group takes its place. When group after group breaks, the run halts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from agentic_gym.errors import ConfigError
 from agentic_gym.trainers.schedules.base import (
     Action,
     Begun,
-    Drop,
     Emit,
     Event,
     Failed,
     Finished,
     Halt,
-    Launch,
     Publish,
     Published,
-    Retry,
+    ReplicaDown,
+    ReplicaUp,
+    Resume,
+    Tick,
     Trained,
-    parse_id,
-    trajectory_id,
 )
+from agentic_gym.trainers.schedules.groups import GroupBook, State, check_batch
 
 
-@dataclass(slots=True)
 class Sync:
     """Synchronous batches.
 
-    Attributes:
+    Args:
         batch_size: trajectories of an update.
         group_size: trajectories of one task, launched together.
         max_retries: how often a broken trajectory is tried again.
         max_lost_groups: groups lost in a row, with nothing finished between, before the run halts.
     """
 
-    batch_size: int
-    group_size: int = 1
-    max_retries: int = 2
-    max_lost_groups: int = 8
-    _next_group: int = field(default=0, init=False)
-    _groups: dict[int, dict[str, bool]] = field(default_factory=dict, init=False)
-    """Members of each group in launch order, True where finished."""
-    _retries: dict[str, int] = field(default_factory=dict, init=False)
-    _lost: int = field(default=0, init=False)
-    _rolling: bool = field(default=False, init=False)
-
-    def __post_init__(self) -> None:
-        if self.group_size < 1 or self.batch_size < 1 or self.batch_size % self.group_size:
-            raise ConfigError(
-                f"batch_size={self.batch_size} must be a positive multiple of "
-                f"group_size={self.group_size}"
-            )
-        if self.max_retries < 0 or self.max_lost_groups < 0:
-            raise ConfigError(
-                f"max_retries={self.max_retries} and max_lost_groups={self.max_lost_groups} "
-                "must not be negative"
-            )
+    def __init__(
+        self,
+        batch_size: int,
+        group_size: int = 1,
+        *,
+        max_retries: int = 2,
+        max_lost_groups: int = 8,
+    ) -> None:
+        self._wanted = check_batch(batch_size, group_size)
+        self._book = GroupBook(group_size, max_retries=max_retries, max_lost_groups=max_lost_groups)
+        self._version = 0
+        self._replicas: set[int] = set()
+        self._stale: set[int] = set()  # replicas that have not loaded the newest weights yet
+        self._training = False
 
     def handle(self, event: Event) -> list[Action]:
         """See :class:`~agentic_gym.trainers.schedules.base.Schedule`."""
@@ -74,82 +59,59 @@ class Sync:
             case Begun():
                 return self._begin(event)
             case Finished(name):
-                return self._finish(name)
+                return self._advance() if self._book.finish(name) else []
             case Failed(name, reason):
-                return self._fail(name, reason)
-            case Trained():
+                actions = self._book.fail(name, reason)
+                halted = any(isinstance(action, Halt) for action in actions)
+                return actions if halted else actions + self._advance()
+            case Trained(version):
+                self._version, self._stale = version, set(self._replicas)
+                self._training = False
                 return [Publish()]
-            case Published():
-                self._rolling = True
+            case Published(version, replica):
+                if version == self._version:
+                    self._stale.discard(replica)
                 return self._advance()
+            case ReplicaUp(replica, version):
+                self._replicas.add(replica)
+                if version == self._version:
+                    return self._advance()
+                self._stale.add(replica)
+                return [Publish((replica,))]
+            case ReplicaDown(replica):
+                self._replicas.discard(replica)
+                self._stale.discard(replica)
+                return self._advance()
+            case Tick():
+                return []
 
     def state_dict(self) -> dict[str, Any]:
-        """Retries so far; the ledger knows the rest."""
-        return {"retries": dict(self._retries), "lost": self._lost}
+        """See :class:`~agentic_gym.trainers.schedules.base.Schedule`."""
+        return self._book.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """See :class:`~agentic_gym.trainers.schedules.base.Schedule`."""
-        self._retries = dict(state["retries"])
-        self._lost = int(state["lost"])
+        self._book.load_state_dict(state)
 
     def _begin(self, event: Begun) -> list[Action]:
-        self._next_group = event.next_group
-        self._rolling = True
-        self._groups = {}
-        done = set(event.finished)
-        for name in sorted([*event.running, *event.finished]):
-            self._groups.setdefault(parse_id(name)[0], {})[name] = name in done
-        actions: list[Action] = []
-        for group in list(self._groups):
-            # A kill may come between the drops of one group's members.
-            if len(self._groups[group]) != self.group_size:
-                actions += self._drop(group, "its group is not whole after a restart")
-        return [*actions, *self._advance()]
-
-    def _finish(self, name: str) -> list[Action]:
-        members = self._groups.get(parse_id(name)[0], {})
-        if name not in members:
-            return []  # of a group that was dropped meanwhile
-        members[name] = True
-        self._retries.pop(name, None)
-        self._lost = 0
-        return self._advance()
-
-    def _fail(self, name: str, reason: str) -> list[Action]:
-        group = parse_id(name)[0]
-        if name not in self._groups.get(group, {}):
-            return []
-        tries = self._retries.get(name, 0) + 1
-        if tries <= self.max_retries:
-            self._retries[name] = tries
-            return [Retry(name)]
-        self._lost += 1
-        actions = self._drop(group, f"{name} broke {tries} times, last: {reason}")
-        if self._lost > self.max_lost_groups:
-            return [*actions, Halt(f"{self._lost} groups in a row broke; the last: {reason}")]
-        return [*actions, *self._advance()]
-
-    def _drop(self, group: int, reason: str) -> list[Action]:
-        members = self._groups.pop(group)
-        for name in members:
-            self._retries.pop(name, None)
-        return [Drop(name, reason) for name in members]
+        self._version, self._replicas = event.version, set(event.replicas)
+        self._stale, self._training = set(), False
+        actions = self._book.begin(event)
+        for name, member in self._book.members(State.PARKED):
+            member.state = State.RUNNING
+            actions.append(Resume(name))
+        return actions + self._advance()
 
     def _advance(self) -> list[Action]:
         """Fills up the batch, and emits it once all of it is finished."""
-        if not self._rolling:
+        if self._training or self._stale:
             return []
-        wanted = self.batch_size // self.group_size
         actions: list[Action] = []
-        while len(self._groups) < wanted:
-            group, self._next_group = self._next_group, self._next_group + 1
-            names = [trajectory_id(group, member) for member in range(self.group_size)]
-            self._groups[group] = dict.fromkeys(names, False)
-            actions.append(Launch(group, self.group_size))
-        first = sorted(self._groups)[:wanted]
-        if all(all(self._groups[group].values()) for group in first):
+        while len(self._book.groups) < self._wanted:
+            actions.append(self._book.launch(self._version))
+        first = list(self._book.groups.values())[: self._wanted]
+        if all(group.complete for group in first):
             # In launch order, whatever order they finished in: the same batch after a restart.
-            batch = tuple(name for group in first for name in self._groups.pop(group))
-            self._rolling = False
-            actions.append(Emit(batch))
+            self._training = True
+            actions.append(Emit(self._book.take(first)))
         return actions

@@ -1,0 +1,268 @@
+"""What every schedule keeps about its groups: members, their states, retries and losses.
+
+Infrastructure errors never shrink or bias a batch: a trajectory that broke is tried again with the same task
+and seed; if it keeps breaking, its whole group is dropped with a reason (a group without one member has
+another baseline). When group after group breaks, the run halts.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentic_gym.errors import ConfigError
+from agentic_gym.trainers.schedules.base import (
+    ANY,
+    Action,
+    Begun,
+    Drop,
+    Halt,
+    Launch,
+    Retry,
+    parse_id,
+    trajectory_id,
+)
+
+
+class State(enum.Enum):
+    """Of a trajectory that a schedule knows."""
+
+    RUNNING = "running"
+    PARKED = "parked"
+    FINISHED = "finished"
+
+
+@dataclass(slots=True)
+class Member:
+    """A trajectory of a group.
+
+    Attributes:
+        version: of the weights that its first token was sampled from, or those at its launch: the oldest.
+        state: what it does.
+        replica: that serves it, or served it last; ``ANY``: left to the driver.
+    """
+
+    version: int
+    state: State = State.RUNNING
+    replica: int = ANY
+
+
+@dataclass(slots=True)
+class Group:
+    """Trajectories of one task, launched together.
+
+    Attributes:
+        number: of the group.
+        members: by name, in launch order.
+    """
+
+    number: int
+    members: dict[str, Member] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Every member is finished."""
+        return all(member.state is State.FINISHED for member in self.members.values())
+
+    @property
+    def version(self) -> int:
+        """The oldest of its members."""
+        return min(member.version for member in self.members.values())
+
+    def names(self, state: State) -> list[str]:
+        """Members in this state, in launch order."""
+        return [name for name, member in self.members.items() if member.state is state]
+
+
+class GroupBook:
+    """The groups that a schedule has launched and neither emitted nor dropped.
+
+    Args:
+        group_size: trajectories of one task, launched together.
+        max_retries: how often a broken trajectory is tried again.
+        max_lost_groups: groups lost in a row, with nothing finished between, before the run halts.
+
+    Attributes:
+        groups: by number, in launch order.
+        next_group: number of the next.
+
+    Raises:
+        ConfigError: a number is out of range.
+    """
+
+    def __init__(
+        self, group_size: int = 1, *, max_retries: int = 2, max_lost_groups: int = 8
+    ) -> None:
+        if group_size < 1:
+            raise ConfigError(f"group_size={group_size} must be positive")
+        if max_retries < 0 or max_lost_groups < 0:
+            raise ConfigError(
+                f"max_retries={max_retries} and max_lost_groups={max_lost_groups} "
+                "must not be negative"
+            )
+        self.group_size = group_size
+        self.groups: dict[int, Group] = {}
+        self.next_group = 0
+        self._max_retries = max_retries
+        self._max_lost_groups = max_lost_groups
+        self._retries: dict[str, int] = {}
+        self._lost = 0
+
+    # ---- what is known ---------------------------------------------------------------------------
+
+    def find(self, name: str) -> Member | None:
+        """A trajectory that is neither emitted nor dropped, or None."""
+        group = self.groups.get(parse_id(name)[0])
+        return None if group is None else group.members.get(name)
+
+    def members(self, state: State) -> Iterator[tuple[str, Member]]:
+        """Trajectories in this state, in launch order."""
+        for group in self.groups.values():
+            for name, member in group.members.items():
+                if member.state is state:
+                    yield name, member
+
+    def count(self, state: State) -> int:
+        """Number of trajectories in this state."""
+        return sum(1 for _ in self.members(state))
+
+    @property
+    def complete(self) -> list[Group]:
+        """Groups all of whose members are finished, in launch order."""
+        return [group for group in self.groups.values() if group.complete]
+
+    # ---- what happens ----------------------------------------------------------------------------
+
+    def begin(self, event: Begun) -> list[Action]:
+        """Takes over what the ledger knows; groups that are not whole are dropped."""
+        self.groups, self.next_group = {}, event.next_group
+        known = [(k, State.PARKED) for k in event.parked]
+        known += [(k, State.FINISHED) for k in event.finished]
+        for item, state in sorted(known, key=lambda pair: parse_id(pair[0].trajectory_id)):
+            number = parse_id(item.trajectory_id)[0]
+            group = self.groups.setdefault(number, Group(number))
+            group.members[item.trajectory_id] = Member(item.version, state)
+        actions: list[Action] = []
+        for number, group in list(self.groups.items()):
+            # A kill may come between the drops of one group's members.
+            if len(group.members) < self.group_size:
+                actions += self.drop(number, "its group is not whole after a restart")
+        return actions
+
+    def launch(
+        self,
+        version: int,
+        *,
+        replica: int = ANY,
+        size: int | None = None,
+        task_of: int | None = None,
+    ) -> Launch:
+        """A new group under these weights.
+
+        Args:
+            version: that its replica serves.
+            replica: that serves it.
+            size: trajectories; None: ``group_size``.
+            task_of: an earlier group whose task is played again.
+        """
+        number, self.next_group = self.next_group, self.next_group + 1
+        size = self.group_size if size is None else size
+        names = [trajectory_id(number, member) for member in range(size)]
+        members = {name: Member(version, State.RUNNING, replica) for name in names}
+        self.groups[number] = Group(number, members)
+        return Launch(number, size, replica, task_of)
+
+    def finish(self, name: str) -> bool:
+        """A result has come. False: of a trajectory that is unknown by now, or finished before."""
+        member = self.find(name)
+        if member is None or member.state is State.FINISHED:
+            return False
+        member.state = State.FINISHED
+        self._retries.pop(name, None)
+        self._lost = 0
+        return True
+
+    def fail(
+        self, name: str, reason: str, *, version: int | None = None, replica: int = ANY
+    ) -> list[Action]:
+        """A trajectory broke: it is tried again, or its group is dropped, or the run halts.
+
+        Args:
+            name: of the trajectory.
+            reason: why it broke.
+            version: that ``replica`` serves: a new attempt samples from it alone. None: as before.
+            replica: where it is tried again.
+        """
+        member = self.find(name)
+        if member is None or member.state is State.FINISHED:
+            return []
+        tries = self._retries.get(name, 0) + 1
+        if tries <= self._max_retries:
+            self._retries[name] = tries
+            member.state, member.replica = State.RUNNING, replica
+            member.version = member.version if version is None else version
+            return [Retry(name, replica)]
+        self._lost += 1
+        actions = self.drop(parse_id(name)[0], f"{name} broke {tries} times, last: {reason}")
+        if self._lost > self._max_lost_groups:
+            actions.append(Halt(f"{self._lost} groups in a row broke; the last: {reason}"))
+        return actions
+
+    def park_replica(self, replica: int) -> list[str]:
+        """A replica is gone: what ran there is parked. Returns the names."""
+        names = [name for name, m in self.members(State.RUNNING) if m.replica == replica]
+        for name in names:
+            member = self.find(name)
+            assert member is not None
+            member.state = State.PARKED
+        return names
+
+    def drop(self, number: int, reason: str) -> list[Action]:
+        """Takes a whole group out."""
+        members = self.groups.pop(number).members
+        self._forget(members)
+        return [Drop(name, reason) for name in members]
+
+    def drop_member(self, name: str, reason: str) -> Drop:
+        """Takes one trajectory out of its group (one more than needed, for instance)."""
+        del self.groups[parse_id(name)[0]].members[name]
+        self._forget([name])
+        return Drop(name, reason)
+
+    def take(self, groups: Iterable[Group]) -> tuple[str, ...]:
+        """Names of these groups' members, which leave the book: for a batch."""
+        names: list[str] = []
+        for group in list(groups):
+            names += self.groups.pop(group.number).members
+        self._forget(names)
+        return tuple(names)
+
+    # ---- state -----------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Retries so far; the ledger knows the rest."""
+        return {"retries": dict(self._retries), "lost": self._lost}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes over a saved state."""
+        self._retries = dict(state["retries"])
+        self._lost = int(state["lost"])
+
+    def _forget(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._retries.pop(name, None)
+
+
+def check_batch(batch_size: int, group_size: int) -> int:
+    """Number of groups in a batch.
+
+    Raises:
+        ConfigError: the batch does not consist of whole groups.
+    """
+    if group_size < 1 or batch_size < 1 or batch_size % group_size:
+        raise ConfigError(
+            f"batch_size={batch_size} must be a positive multiple of group_size={group_size}"
+        )
+    return batch_size // group_size
