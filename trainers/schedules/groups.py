@@ -20,6 +20,9 @@ from agentic_gym.trainers.schedules.base import (
     Drop,
     Halt,
     Launch,
+    Migrate,
+    Park,
+    Resume,
     Retry,
     parse_id,
     trajectory_id,
@@ -36,7 +39,7 @@ class State(enum.Enum):
 
 @dataclass(slots=True)
 class Member:
-    """A trajectory of a group.
+    """A trajectory of a group. Its state is changed by :class:`GroupBook` alone.
 
     Attributes:
         version: of the weights that its first token was sampled from, or those at its launch: the oldest.
@@ -56,15 +59,17 @@ class Group:
     Attributes:
         number: of the group.
         members: by name, in launch order.
+        num_finished: of them.
     """
 
     number: int
     members: dict[str, Member] = field(default_factory=dict)
+    num_finished: int = 0
 
     @property
     def complete(self) -> bool:
         """Every member is finished."""
-        return all(member.state is State.FINISHED for member in self.members.values())
+        return self.num_finished == len(self.members)
 
     @property
     def version(self) -> int:
@@ -79,6 +84,8 @@ class Group:
 class GroupBook:
     """The groups that a schedule has launched and neither emitted nor dropped.
 
+    Everything but :meth:`begin` takes a time that does not grow with the number of groups.
+
     Args:
         group_size: trajectories of one task, launched together.
         max_retries: how often a broken trajectory is tried again.
@@ -86,6 +93,9 @@ class GroupBook:
 
     Attributes:
         groups: by number, in launch order.
+        complete: those all of whose members are finished, by number, in the order in which they became so.
+        counts: trajectories in each state.
+        running_on: names of what runs, by replica (``ANY`` too), in the order in which it was put there.
         next_group: number of the next.
 
     Raises:
@@ -104,6 +114,9 @@ class GroupBook:
             )
         self.group_size = group_size
         self.groups: dict[int, Group] = {}
+        self.complete: dict[int, Group] = {}
+        self.counts = dict.fromkeys(State, 0)
+        self.running_on: dict[int, dict[str, None]] = {}
         self.next_group = 0
         self._max_retries = max_retries
         self._max_lost_groups = max_lost_groups
@@ -118,37 +131,32 @@ class GroupBook:
         return None if group is None else group.members.get(name)
 
     def members(self, state: State) -> Iterator[tuple[str, Member]]:
-        """Trajectories in this state, in launch order."""
+        """Trajectories in this state, in launch order. Looks at every group."""
         for group in self.groups.values():
             for name, member in group.members.items():
                 if member.state is state:
                     yield name, member
 
-    def count(self, state: State) -> int:
-        """Number of trajectories in this state."""
-        return sum(1 for _ in self.members(state))
-
-    @property
-    def complete(self) -> list[Group]:
-        """Groups all of whose members are finished, in launch order."""
-        return [group for group in self.groups.values() if group.complete]
-
     # ---- what happens ----------------------------------------------------------------------------
 
     def begin(self, event: Begun) -> list[Action]:
         """Takes over what the ledger knows; groups that are not whole are dropped."""
-        self.groups, self.next_group = {}, event.next_group
+        self.groups, self.complete, self.running_on = {}, {}, {}
+        self.counts = dict.fromkeys(State, 0)
+        self.next_group = event.next_group
         known = [(k, State.PARKED) for k in event.parked]
         known += [(k, State.FINISHED) for k in event.finished]
         for item, state in sorted(known, key=lambda pair: parse_id(pair[0].trajectory_id)):
             number = parse_id(item.trajectory_id)[0]
             group = self.groups.setdefault(number, Group(number))
-            group.members[item.trajectory_id] = Member(item.version, state)
+            self._enter(group, item.trajectory_id, Member(item.version, state))
         actions: list[Action] = []
         for number, group in list(self.groups.items()):
             # A kill may come between the drops of one group's members.
             if len(group.members) < self.group_size:
                 actions += self.drop(number, "its group is not whole after a restart")
+            elif group.complete:
+                self.complete[number] = group
         return actions
 
     def launch(
@@ -169,9 +177,11 @@ class GroupBook:
         """
         number, self.next_group = self.next_group, self.next_group + 1
         size = self.group_size if size is None else size
-        names = [trajectory_id(number, member) for member in range(size)]
-        members = {name: Member(version, State.RUNNING, replica) for name in names}
-        self.groups[number] = Group(number, members)
+        group = self.groups[number] = Group(number)
+        for member in range(size):
+            self._enter(
+                group, trajectory_id(number, member), Member(version, State.RUNNING, replica)
+            )
         return Launch(number, size, replica, task_of)
 
     def finish(self, name: str) -> bool:
@@ -179,7 +189,11 @@ class GroupBook:
         member = self.find(name)
         if member is None or member.state is State.FINISHED:
             return False
-        member.state = State.FINISHED
+        self._change(name, member, State.FINISHED)
+        group = self.groups[parse_id(name)[0]]
+        group.num_finished += 1
+        if group.complete:
+            self.complete[group.number] = group
         self._retries.pop(name, None)
         self._lost = 0
         return True
@@ -201,42 +215,69 @@ class GroupBook:
         tries = self._retries.get(name, 0) + 1
         if tries <= self._max_retries:
             self._retries[name] = tries
-            member.state, member.replica = State.RUNNING, replica
-            member.version = member.version if version is None else version
-            return [Retry(name, replica)]
+            return [self.retry(name, version=version, replica=replica)]
         self._lost += 1
         actions = self.drop(parse_id(name)[0], f"{name} broke {tries} times, last: {reason}")
         if self._lost > self._max_lost_groups:
             actions.append(Halt(f"{self._lost} groups in a row broke; the last: {reason}"))
         return actions
 
-    def park_replica(self, replica: int) -> list[str]:
-        """A replica is gone: what ran there is parked. Returns the names."""
-        names = [name for name, m in self.members(State.RUNNING) if m.replica == replica]
+    def retry(self, name: str, *, version: int | None = None, replica: int = ANY) -> Retry:
+        """Starts an unfinished trajectory again from nothing, under ``version``, on ``replica``."""
+        member = self._unfinished(name)
+        member.version = member.version if version is None else version
+        self._change(name, member, State.RUNNING, replica)
+        return Retry(name, replica)
+
+    def park(self, name: str) -> Park:
+        """Interrupts a running trajectory."""
+        self._change(name, self._unfinished(name), State.PARKED)
+        return Park(name)
+
+    def resume(self, name: str, *, replica: int = ANY) -> Resume:
+        """Carries a parked trajectory on."""
+        self._change(name, self._unfinished(name), State.RUNNING, replica)
+        return Resume(name, replica)
+
+    def migrate(self, name: str, replica: int) -> Migrate:
+        """Moves a running trajectory."""
+        self._change(name, self._unfinished(name), State.RUNNING, replica)
+        return Migrate(name, replica)
+
+    def replica_down(self, replica: int) -> list[str]:
+        """A replica is gone: what was placed there is parked. Returns the names."""
+        names = list(self.running_on.get(replica, ()))
         for name in names:
-            member = self.find(name)
-            assert member is not None
-            member.state = State.PARKED
+            self._change(name, self._unfinished(name), State.PARKED)
         return names
 
     def drop(self, number: int, reason: str) -> list[Action]:
         """Takes a whole group out."""
-        members = self.groups.pop(number).members
-        self._forget(members)
-        return [Drop(name, reason) for name in members]
+        return [self.drop_member(name, reason) for name in list(self.groups[number].members)]
 
     def drop_member(self, name: str, reason: str) -> Drop:
         """Takes one trajectory out of its group (one more than needed, for instance)."""
-        del self.groups[parse_id(name)[0]].members[name]
-        self._forget([name])
+        number = parse_id(name)[0]
+        group = self.groups[number]
+        member = group.members.pop(name)
+        self._leave(name, member)
+        group.num_finished -= member.state is State.FINISHED
+        if not group.members:
+            del self.groups[number]
+            self.complete.pop(number, None)
+        elif group.complete:
+            self.complete.setdefault(number, group)
         return Drop(name, reason)
 
     def take(self, groups: Iterable[Group]) -> tuple[str, ...]:
         """Names of these groups' members, which leave the book: for a batch."""
         names: list[str] = []
         for group in list(groups):
-            names += self.groups.pop(group.number).members
-        self._forget(names)
+            del self.groups[group.number]
+            self.complete.pop(group.number, None)
+            for name, member in group.members.items():
+                self._leave(name, member)
+                names.append(name)
         return tuple(names)
 
     # ---- state -----------------------------------------------------------------------------------
@@ -250,9 +291,36 @@ class GroupBook:
         self._retries = dict(state["retries"])
         self._lost = int(state["lost"])
 
-    def _forget(self, names: Iterable[str]) -> None:
-        for name in names:
-            self._retries.pop(name, None)
+    # ---- counting --------------------------------------------------------------------------------
+
+    def _unfinished(self, name: str) -> Member:
+        member = self.find(name)
+        if member is None or member.state is State.FINISHED:
+            raise KeyError(f"{name} is not unfinished in this book")
+        return member
+
+    def _enter(self, group: Group, name: str, member: Member) -> None:
+        group.members[name] = member
+        group.num_finished += member.state is State.FINISHED
+        self.counts[member.state] += 1
+        if member.state is State.RUNNING:
+            self.running_on.setdefault(member.replica, {})[name] = None
+
+    def _leave(self, name: str, member: Member) -> None:
+        self._retries.pop(name, None)
+        self.counts[member.state] -= 1
+        if member.state is State.RUNNING:
+            del self.running_on[member.replica][name]
+
+    def _change(self, name: str, member: Member, state: State, replica: int | None = None) -> None:
+        if member.state is State.RUNNING:
+            del self.running_on[member.replica][name]
+        self.counts[member.state] -= 1
+        self.counts[state] += 1
+        member.state = state
+        member.replica = member.replica if replica is None else replica
+        if state is State.RUNNING:
+            self.running_on.setdefault(member.replica, {})[name] = None
 
 
 def check_batch(batch_size: int, group_size: int) -> int:

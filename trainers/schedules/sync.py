@@ -7,6 +7,7 @@ while the longest episode ends and while the trainer works.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from agentic_gym.trainers.schedules.base import (
@@ -21,7 +22,6 @@ from agentic_gym.trainers.schedules.base import (
     Published,
     ReplicaDown,
     ReplicaUp,
-    Resume,
     Tick,
     Trained,
 )
@@ -95,23 +95,28 @@ class Sync:
 
     def _begin(self, event: Begun) -> list[Action]:
         self._version, self._replicas = event.version, set(event.replicas)
-        self._stale, self._training = set(), False
+        self._training = False
+        stale = tuple(r for r, version in event.replicas.items() if version != event.version)
+        self._stale = set(stale)
         actions = self._book.begin(event)
-        for name, member in self._book.members(State.PARKED):
-            member.state = State.RUNNING
-            actions.append(Resume(name))
+        if stale:
+            actions.append(Publish(stale))
+        actions += [self._book.resume(name) for name, _ in list(self._book.members(State.PARKED))]
         return actions + self._advance()
 
     def _advance(self) -> list[Action]:
         """Fills up the batch, and emits it once all of it is finished."""
         if self._training or self._stale:
             return []
+        book = self._book
         actions: list[Action] = []
-        while len(self._book.groups) < self._wanted:
-            actions.append(self._book.launch(self._version))
-        first = list(self._book.groups.values())[: self._wanted]
+        while len(book.groups) < self._wanted:
+            actions.append(book.launch(self._version))
+        if len(book.complete) < self._wanted:
+            return actions
+        first = list(islice(book.groups.values(), self._wanted))
         if all(group.complete for group in first):
             # In launch order, whatever order they finished in: the same batch after a restart.
             self._training = True
-            actions.append(Emit(self._book.take(first)))
+            actions.append(Emit(book.take(first)))
         return actions
