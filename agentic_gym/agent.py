@@ -17,8 +17,8 @@ from typing import Any, Protocol
 
 from agentic_gym.chat import ChatCodec, Conversation
 from agentic_gym.engines.base import Engine
-from agentic_gym.errors import ConfigError
-from agentic_gym.types import Completion, FinishReason, SamplingParams, TokenStream
+from agentic_gym.errors import ConfigError, EngineError
+from agentic_gym.types import Completion, FinishReason, SamplingParams, TokenStream, Turn
 
 _MAX_RESUMPTIONS = 64
 
@@ -51,6 +51,15 @@ class Agent(Protocol):
 
     async def act(self) -> AgentAction | None:
         """The next action, or None if the agent's token budget is spent."""
+        ...
+
+    async def recall(self, turn: Turn, completion: Completion | None) -> None:
+        """A turn of this very episode, played before the process was killed: as :meth:`act`, but given.
+
+        Args:
+            turn: as it was recorded.
+            completion: what was sampled in it, for agents that are token models.
+        """
         ...
 
     def observe(self, observation: str, info: Mapping[str, Any]) -> None:
@@ -125,6 +134,21 @@ class LMAgent:
         text = self._conversation.add_completion(completion)
         seconds = time.perf_counter() - began
         return AgentAction(text, completion.finish_reason, seconds, len(completion.token_ids))
+
+    async def recall(self, turn: Turn, completion: Completion | None) -> None:
+        """Appends what was sampled then, with the versions that sampled it.
+
+        Raises:
+            EngineError: it reads otherwise than it did: another tokenizer.
+        """
+        if completion is None:
+            raise EngineError(f"{self._id!r} was recorded without tokens: it cannot be carried on")
+        self._turn += 1
+        if self._conversation.add_completion(completion) != turn.action:
+            raise EngineError(
+                f"the tokens of {self._id!r} read otherwise than when they were recorded: was the "
+                "tokenizer changed?"
+            )
 
     def observe(self, observation: str, info: Mapping[str, Any]) -> None:
         """Extends the prompt by the environment's messages.
@@ -209,6 +233,10 @@ class PolicyAgent:
             text = await text
         return AgentAction(text, generate_s=time.perf_counter() - began)
 
+    async def recall(self, turn: Turn, completion: Completion | None) -> None:
+        """Lets the policy act, for its own memory; the recorded action counts."""
+        await self.act()
+
     def observe(self, observation: str, info: Mapping[str, Any]) -> None:
         """Keeps what the next action answers."""
         self._observation, self._info = observation, info
@@ -273,6 +301,11 @@ class ChatAgent:
         self._messages.append(message)
         self._calls = list(message.get("tool_calls") or ())
         return AgentAction(_action_text(message), reason, time.perf_counter() - began, count)
+
+    async def recall(self, turn: Turn, completion: Completion | None) -> None:
+        """Appends the message as text; the ids of its calls are not recorded."""
+        self._calls = []
+        self._messages.append({"role": "assistant", "content": turn.action})
 
     def observe(self, observation: str, info: Mapping[str, Any]) -> None:
         """Appends the environment's messages; answers to calls get the ids that the server gave them.
