@@ -2,7 +2,7 @@
 
 One SQLite file in WAL mode, so that a run killed at any instant resumes with nothing lost and nothing
 trained twice, while other processes read it. The ledger obeys a conservation law (DESIGN §4): every
-launched trajectory is in exactly one of *launched* (in flight), *carried* (interrupted, its prefix is
+launched trajectory is in exactly one of *launched* (in flight), *carried* (unfinished, its prefix is
 kept), *buffered*, *trained* or *dropped with a reason*.
 
 Resuming rests on one order of writes. The batch of an update is recorded before its optimiser step, and

@@ -1,6 +1,6 @@
 """The ledger: which trajectories exist, what became of each, and which update trained on which.
 
-Every launched trajectory is in exactly one of *launched* (in flight), *carried* (interrupted, its prefix
+Every launched trajectory is in exactly one of *launched* (in flight), *carried* (unfinished, its prefix
 is kept), *buffered*, *trained* or *dropped with a reason*: the conservation law of the whole project.
 """
 
@@ -11,11 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agentic_gym.errors import StoreError
+from agentic_gym.store import prefixes
 from agentic_gym.store.database import Database
 from agentic_gym.store.records import decode_trajectory, encode_trajectory
 from agentic_gym.types import Outcome, Trajectory
 
-TABLES = """
+TABLES = f"""
+{prefixes.TABLES.strip()};
 CREATE TABLE trajectories (
   id TEXT PRIMARY KEY, task_id TEXT NOT NULL, group_id TEXT NOT NULL, seed INTEGER NOT NULL,
   version INTEGER NOT NULL, launch_order INTEGER NOT NULL, finish_order INTEGER, outcome TEXT,
@@ -33,9 +35,13 @@ _BREACHES = """
 SELECT 'the ledger holds ' || COUNT(*) || ' trajectories of ' || c.value || ' launched'
   FROM trajectories, counters c WHERE c.name = 'launches' HAVING COUNT(*) != c.value
 UNION ALL SELECT id || ' is ' || state || ' without a record' FROM trajectories
-  WHERE state IN ('carried', 'buffered', 'trained') AND record IS NULL
-UNION ALL SELECT id || ' is launched and has a record' FROM trajectories
-  WHERE state = 'launched' AND record IS NOT NULL
+  WHERE state IN ('buffered', 'trained') AND record IS NULL
+UNION ALL SELECT id || ' is ' || state || ' and has a record' FROM trajectories
+  WHERE state IN ('launched', 'carried') AND record IS NOT NULL
+UNION ALL SELECT id || ' is carried without a prefix' FROM trajectories
+  WHERE state = 'carried' AND id NOT IN (SELECT id FROM chunks)
+UNION ALL SELECT DISTINCT c.id || ' has a prefix and is ' || t.state
+  FROM chunks c JOIN trajectories t USING (id) WHERE t.state != 'carried'
 UNION ALL SELECT id || ' is dropped without a reason' FROM trajectories
   WHERE state = 'dropped' AND reason IS NULL
 UNION ALL SELECT id || ' is ' || state || ' and in the batch of update ' || update_id
@@ -80,7 +86,7 @@ class LedgerCounts:
     Attributes:
         launches: ever launched.
         in_flight: launched, neither finished nor carried.
-        carried: interrupted with a prefix that is kept.
+        carried: unfinished, with a prefix that is kept.
         buffered: finished and untrained, in a recorded batch or not.
         trained: used in an update.
         dropped: by reason.
@@ -105,7 +111,8 @@ class Ledger:
     def launch(self, records: Sequence[LaunchRecord]) -> None:
         """Records trajectories before they start, all or none.
 
-        Launching one in flight again (after a kill) updates its weight version.
+        Launching one in flight again (after a kill, or because it broke) updates its weight version and
+        forgets its prefix: it starts from nothing.
 
         Raises:
             StoreError: an id is taken by a finished trajectory or by another task, group or seed.
@@ -137,9 +144,10 @@ class Ledger:
                         f"{row['state']}: launch under a new id"
                     )
                 db.execute(
-                    "UPDATE trajectories SET version = ? WHERE id = ?",
+                    "UPDATE trajectories SET version = ?, state = 'launched' WHERE id = ?",
                     (record.version, record.trajectory_id),
                 )
+                prefixes.forget(db, record.trajectory_id)
 
     def finish(self, trajectory: Trajectory) -> bool:
         """Buffers a finished trajectory. Returns whether it was taken.
@@ -150,30 +158,35 @@ class Ledger:
         Raises:
             StoreError: it was never launched.
         """
-        return self._keep(trajectory, "buffered")
-
-    def carry(self, prefix: Trajectory) -> bool:
-        """Keeps what an interrupted trajectory has so far, to be resumed from. As :meth:`finish`."""
-        return self._keep(prefix, "carried")
-
-    def _keep(self, trajectory: Trajectory, state: str) -> bool:
         record = encode_trajectory(trajectory)  # outside the lock: this is the expensive part
         with self._database.write() as db:
-            row = _known(db, trajectory.trajectory_id)
-            if row["state"] in {"trained", "dropped"}:
-                _count(db, "refused")
+            if not _unfinished(db, trajectory.trajectory_id):
                 return False
-            if row["state"] == "buffered":
-                return False
-            order = _count(db, "finishes") if state == "buffered" else None
+            order = _count(db, "finishes")
             db.execute(
-                "UPDATE trajectories SET state = ?, record = ?, outcome = ?, finish_order = ? WHERE id = ?",
-                (state, record, trajectory.outcome.value, order, trajectory.trajectory_id),
+                "UPDATE trajectories SET state = 'buffered', record = ?, outcome = ?, finish_order = ? "
+                "WHERE id = ?",
+                (record, trajectory.outcome.value, order, trajectory.trajectory_id),
+            )
+            prefixes.forget(db, trajectory.trajectory_id)
+            return True
+
+    def carry(self, prefix: Trajectory) -> bool:
+        """Keeps what an unfinished trajectory has so far, to be carried on from. As :meth:`finish`.
+
+        Only turns that were not stored before are written.
+        """
+        with self._database.write() as db:
+            if not _unfinished(db, prefix.trajectory_id):
+                return False
+            prefixes.extend(db, prefix)
+            db.execute(
+                "UPDATE trajectories SET state = 'carried' WHERE id = ?", (prefix.trajectory_id,)
             )
             return True
 
     def drop(self, trajectory_id: str, reason: str) -> None:
-        """Takes a trajectory out, with a reason; its record stays. A second drop changes nothing.
+        """Takes a trajectory out, with a reason; what finished keeps its record. Idempotent.
 
         Raises:
             StoreError: it was never launched, was trained, is in a recorded batch, or no reason is given.
@@ -193,6 +206,7 @@ class Ledger:
                     "UPDATE trajectories SET state = 'dropped', reason = ? WHERE id = ?",
                     (_storable(reason), trajectory_id),
                 )
+                prefixes.forget(db, trajectory_id)
 
     def record_batch(self, update: int, ids: Sequence[str]) -> None:
         """Records what an update trains on, before its optimiser step. Idempotent.
@@ -266,8 +280,12 @@ class Ledger:
         return list(self._select("state = 'buffered' AND update_id IS NULL ORDER BY finish_order"))
 
     def carried(self) -> list[Trajectory]:
-        """Prefixes of interrupted trajectories, in launch order."""
-        return list(self._select("state = 'carried' ORDER BY launch_order"))
+        """Prefixes of unfinished trajectories, in launch order."""
+        with self._database.read() as db:
+            ids = db.execute(
+                "SELECT id FROM trajectories WHERE state = 'carried' ORDER BY launch_order"
+            ).fetchall()
+            return [prefixes.load(db, row[0]) for row in ids]
 
     def finished(self) -> Iterator[Trajectory]:
         """All that ever finished, trained and dropped ones too, in the order in which they finished."""
@@ -344,6 +362,14 @@ def _known(db: sqlite3.Connection, trajectory_id: str) -> sqlite3.Row:
             f"trajectory {trajectory_id!r} was never launched: call launch before it starts"
         )
     return row
+
+
+def _unfinished(db: sqlite3.Connection, trajectory_id: str) -> bool:
+    """Whether a result is wanted; one for a trajectory already trained or dropped is counted."""
+    state = _known(db, trajectory_id)["state"]
+    if state in {"trained", "dropped"}:
+        _count(db, "refused")
+    return state in {"launched", "carried"}
 
 
 def _batch(db: sqlite3.Connection, update: int) -> list[str]:

@@ -23,7 +23,7 @@ CREATE TABLE state (key TEXT PRIMARY KEY, value BLOB NOT NULL)
 """
 SCHEMA = Schema(
     application_id=0x61675F73,  # "ag_s"
-    version=1,
+    version=2,
     script=f"{ledger.TABLES};{_TABLES}",
 )
 

@@ -53,8 +53,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 self.store.launch(records)
             return
         self.store.launch(records)
-        for i in ids:
-            self.state.setdefault(i, "launched")
+        self.state.update(dict.fromkeys(ids, "launched"))
 
     @rule(i=IDS, verb=st.sampled_from(["finish", "carry"]), broken=st.booleans())
     def keep(self, i: str, verb: str, broken: bool) -> None:

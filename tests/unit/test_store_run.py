@@ -363,3 +363,32 @@ def test_threads_share_a_store(store: RunStore) -> None:
     for thread in threads:
         thread.join()
     assert store.check_conservation() == LedgerCounts(launches=40, buffered=40)
+
+
+def test_a_prefix_grows_by_chunks_and_reads_as_one(store: RunStore) -> None:
+    launch(store, "a")
+    ids = np.arange(12, dtype=np.int32)
+    turns = np.array([-1, -1, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3], dtype=np.int32)
+    sampled = np.array([0, 0, 1, 1, 0, 1, 0, 1, 1, 0, 1, 0], dtype=bool)
+    versions = np.where(sampled, 3, -1).astype(np.int32)
+    whole = TokenStream(ids, sampled, ids.astype(np.float32), versions, turns)
+    made = tuple(Turn(f"act {i}", f"see {i}", 0.5 * i) for i in range(4))
+
+    def prefix(count: int) -> Trajectory:
+        own = turns < count
+        names = [f.name for f in fields(TokenStream)]
+        tokens = TokenStream(**{n: getattr(whole, n)[own] for n in names})
+        return trajectory("a", turns=made[:count], tokens=tokens, metrics={"duration_s": count})
+
+    for count in (1, 3, 3, 4):
+        assert store.carry(prefix(count))
+        assert_same(store.carried()[0], prefix(count))
+    sizes = [row[0] for row in sqlite3.connect(store.path).execute("SELECT num_turns FROM chunks")]
+    assert sizes == [1, 2, 1]
+    store.launch([LaunchRecord("a", "task", "group", 7, 4)])  # from nothing
+    assert store.carried() == []
+    assert store.check_conservation() == LedgerCounts(launches=1, in_flight=1)
+    store.carry(prefix(2))
+    store.drop("a", "late")
+    assert store.carried() == []
+    assert store.check_conservation().dropped == {"late": 1}
