@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from agentic_gym.errors import StoreError
 from agentic_gym.store import prefixes
+from agentic_gym.store.conservation import BREACHES
 from agentic_gym.store.database import Database
 from agentic_gym.store.records import decode_trajectory, encode_trajectory
 from agentic_gym.types import Outcome, Trajectory
@@ -28,35 +29,6 @@ CREATE UNIQUE INDEX trajectories_by_update ON trajectories (update_id, position)
 CREATE TABLE updates (update_id INTEGER PRIMARY KEY, size INTEGER NOT NULL, trained INTEGER NOT NULL);
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 INSERT INTO counters VALUES ('launches', 0), ('finishes', 0), ('refused', 0)
-"""
-
-# Each row of the answer is one breach of the conservation law.
-_BREACHES = """
-SELECT 'the ledger holds ' || COUNT(*) || ' trajectories of ' || c.value || ' launched'
-  FROM trajectories, counters c WHERE c.name = 'launches' HAVING COUNT(*) != c.value
-UNION ALL SELECT id || ' is ' || state || ' without a record' FROM trajectories
-  WHERE state IN ('buffered', 'trained') AND record IS NULL
-UNION ALL SELECT id || ' is ' || state || ' and has a record' FROM trajectories
-  WHERE state IN ('launched', 'carried') AND record IS NOT NULL
-UNION ALL SELECT id || ' is carried without a prefix' FROM trajectories
-  WHERE state = 'carried' AND id NOT IN (SELECT id FROM chunks)
-UNION ALL SELECT DISTINCT c.id || ' has a prefix and is ' || t.state
-  FROM chunks c JOIN trajectories t USING (id) WHERE t.state != 'carried'
-UNION ALL SELECT id || ' is dropped without a reason' FROM trajectories
-  WHERE state = 'dropped' AND reason IS NULL
-UNION ALL SELECT id || ' is ' || state || ' and in the batch of update ' || update_id
-  FROM trajectories WHERE update_id IS NOT NULL AND state NOT IN ('buffered', 'trained')
-UNION ALL SELECT id || ' is trained in no batch' FROM trajectories
-  WHERE state = 'trained' AND update_id IS NULL
-UNION ALL SELECT id || ' broke (infra_error) and is in a batch' FROM trajectories
-  WHERE outcome = 'infra_error' AND update_id IS NOT NULL
-UNION ALL SELECT id || ' is ' || state || ', its update ' || u.update_id || ' says otherwise'
-  FROM trajectories t JOIN updates u USING (update_id) WHERE (state = 'trained') != u.trained
-UNION ALL SELECT 'update ' || u.update_id || ' has ' || COUNT(t.id) || ' of ' || u.size
-  FROM updates u LEFT JOIN trajectories t USING (update_id) GROUP BY u.update_id
-  HAVING COUNT(t.id) != u.size
-UNION ALL SELECT id || ' is in the batch of an update that is not recorded' FROM trajectories
-  WHERE update_id IS NOT NULL AND update_id NOT IN (SELECT update_id FROM updates)
 """
 
 
@@ -185,6 +157,12 @@ class Ledger:
             )
             return True
 
+    def carry_all(self, prefixes: Iterable[Trajectory]) -> None:
+        """:meth:`carry` for many, in one transaction."""
+        with self._database.write():
+            for prefix in prefixes:
+                self.carry(prefix)
+
     def drop(self, trajectory_id: str, reason: str) -> None:
         """Takes a trajectory out, with a reason; what finished keeps its record. Idempotent.
 
@@ -275,6 +253,20 @@ class Ledger:
             )
             return [LaunchRecord(*row) for row in rows]
 
+    def task_of(self, group_id: str) -> str:
+        """The task that a group plays.
+
+        Raises:
+            StoreError: no trajectory of such a group was ever launched.
+        """
+        with self._database.read() as db:
+            row = db.execute(
+                "SELECT task_id FROM trajectories WHERE group_id = ? LIMIT 1", (group_id,)
+            ).fetchone()
+        if row is None:
+            raise StoreError(f"no trajectory of group {group_id!r} was ever launched")
+        return str(row[0])
+
     def buffered(self) -> list[Trajectory]:
         """Finished and in no recorded batch, in the order in which they finished."""
         return list(self._select("state = 'buffered' AND update_id IS NULL ORDER BY finish_order"))
@@ -333,7 +325,7 @@ class Ledger:
             StoreError: a trajectory is lost, in two places, trained outside its batch, or nameless.
         """
         with self._database.read() as db:
-            breaches = [row[0] for row in db.execute(_BREACHES)]
+            breaches = [row[0] for row in db.execute(BREACHES)]
             if breaches:
                 raise StoreError(
                     f"{self._database.path}: the ledger is broken: {'; '.join(breaches[:8])}"
