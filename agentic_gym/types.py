@@ -101,12 +101,18 @@ class SamplingParams:
         temperature: 0 is greedy (logprobs are then those of temperature 1).
         seed: with the request's id, makes sampling reproducible whatever is batched beside it.
         stop_token_ids: sampling one of these ends the completion.
+        forced: the completion begins with these tokens, whatever the noise says; their logprobs are those
+            that the engine would have reported had it sampled them. ``max_tokens`` counts them.
+        noise_offset: tokens of this completion that the prompt ends with: what an interrupted request of
+            the same id sampled. The noise goes on behind them, as if nothing had interrupted it.
     """
 
     max_tokens: int
     temperature: float = 1.0
     seed: int | None = None
     stop_token_ids: tuple[int, ...] = ()
+    forced: tuple[int, ...] = ()
+    noise_offset: int = 0
 
 
 @dataclass(frozen=True, eq=False, slots=True)

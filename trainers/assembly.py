@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from transformers import TrainerCallback
 from transformers.utils.logging import disable_progress_bar
 
 from agentic_gym.agent import LMAgent
 from agentic_gym.chat import ChatCodec
+from agentic_gym.engines.replicas import ReplicaSet
 from agentic_gym.engines.transformers import TransformersEngine
 from agentic_gym.errors import ConfigError
 from agentic_gym.registration import make
@@ -26,11 +28,14 @@ from agentic_gym.trainers import checkpoints
 from agentic_gym.trainers.config import AgenticPPOConfig
 from agentic_gym.trainers.demonstrations import Demonstration, encode, record_many
 from agentic_gym.trainers.models import DecoderShape, load_policy, make_decoder
+from agentic_gym.trainers.ordering import LongestFirst
 from agentic_gym.trainers.ppo_trainer import AgenticPPOTrainer
 from agentic_gym.trainers.publisher import WeightPublisher
 from agentic_gym.trainers.run_config import TrainConfig, import_object
+from agentic_gym.trainers.run_parts import Run
 from agentic_gym.trainers.runtime import Runtime
-from agentic_gym.trainers.schedules.sync import Sync
+from agentic_gym.trainers.schedules.base import Schedule
+from agentic_gym.trainers.schedules.registry import make_schedule
 from agentic_gym.trainers.selection import UniformTasks
 from agentic_gym.trainers.source import TrajectorySource
 from agentic_gym.trainers.tokenizer import train_tokenizer
@@ -59,7 +64,8 @@ class Assembly:
         self._model: Any = None
         self._tokenizer: Any = None
         self._codec: ChatCodec | None = None
-        self._engine: TransformersEngine | None = None
+        self._engine: ReplicaSet | None = None
+        self._threads = torch.get_num_threads()
         self._tasks: dict[str, list[str]] = {}
 
     # ---- tasks and environments ------------------------------------------------------------------
@@ -147,11 +153,17 @@ class Assembly:
         self._codec = ChatCodec(
             self._tokenizer, show_tools=self._config.rollout.show_tools, thinking=None
         )
-        self._engine = TransformersEngine(
-            served,
-            max_batch=self._config.rollout.concurrency,
-            max_context=self._config.rollout.max_tokens_per_episode,
-            threads=self._config.rollout.engine_threads or None,
+        settings = self._config.rollout
+        self._engine = ReplicaSet(
+            {
+                number: TransformersEngine(
+                    served,
+                    max_batch=settings.concurrency,
+                    max_context=settings.max_tokens_per_episode,
+                    threads=settings.engine_threads or None,
+                )
+                for number in range(settings.replicas)
+            }
         )
 
     def _make_start(self, parent: Path) -> Path:
@@ -228,24 +240,54 @@ class Assembly:
             return
         if newest is not None and checkpoints.version_of(newest) >= config.ppo.updates:
             return
-        publisher = WeightPublisher(self.engine, temperature=config.rollout.temperature)
         with (
             self.policy_rollout(config.env.train_options, greedy=False) as rollout,
             _episode_bar(self._console, config.ppo.episodes_per_update) as arrived,
-        ):
-            source = Runtime(
-                rollout=rollout,
-                schedule=Sync(config.ppo.episodes_per_update, config.ppo.group_size),
-                tasks=UniformTasks(self.train_tasks(), seed=config.seed),
-                store=self._store,
-                publisher=publisher,
-                seed=config.seed,
+            Runtime(
+                self._run(rollout),
+                updates=config.ppo.updates,
                 on_trajectory=arrived,
-            )
+                on_lent=self._lend,
+            ) as source,
+        ):
             trainer = self.make_trainer(source, folder)
             trainer.add_callback(_OnUpdate(on_update))
             trainer.train(resume_from_checkpoint=newest)
-            rollout.call(publisher.publish(trainer.policy, trainer.version))
+
+    def _run(self, rollout: Rollout) -> Run:
+        config = self._config
+        return Run(
+            rollout=rollout,
+            schedule=self.make_schedule(),
+            tasks=UniformTasks(self.train_tasks(), seed=config.seed),
+            store=self._store,
+            replicas=self.engine,
+            publisher=WeightPublisher(temperature=config.rollout.temperature),
+            slots=config.rollout.concurrency,
+            seed=config.seed,
+            order=LongestFirst() if config.rollout.longest_first else None,
+            stall_s=config.rollout.stall_timeout_s,
+        )
+
+    def make_schedule(self) -> Schedule:
+        """The run's schedule, new.
+
+        Raises:
+            ConfigError: there is none of that name, or its options are wrong.
+        """
+        config = self._config
+        return make_schedule(
+            config.schedule,
+            batch_size=config.ppo.episodes_per_update,
+            group_size=config.ppo.group_size,
+            concurrency=config.rollout.concurrency,
+            replicas=config.rollout.replicas,
+            **config.schedule_options,
+        )
+
+    def _lend(self, replicas: int) -> None:
+        """The trainer computes with the threads of replicas that do not serve meanwhile."""
+        torch.set_num_threads(self._threads + replicas * (self._config.rollout.engine_threads or 1))
 
     def make_trainer(self, source: TrajectorySource, folder: Path) -> AgenticPPOTrainer:
         """A trainer of the run's policy that keeps its checkpoints in ``folder``."""
@@ -290,8 +332,8 @@ class Assembly:
         return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
 
     @property
-    def engine(self) -> TransformersEngine:
-        """The engine, once :meth:`prepare` has started it."""
+    def engine(self) -> ReplicaSet:
+        """The engine's replicas, once :meth:`prepare` has started them."""
         assert self._engine is not None, "prepare comes first"
         return self._engine
 

@@ -215,7 +215,7 @@ class AgenticPPOTrainer(HookedTrainer):
         assert self.optimizer is not None  # made before the loop
         metrics = self.updater.run(model, self.optimizer, experience)
         metrics["excluded"] = float(len(inputs.trajectories) - len(usable))
-        metrics.update(self._outside)
+        metrics.update({**self._outside, **inputs.metrics})
         self._metrics.append(metrics)
         self._unreported = Update(self.version + 1, self.policy, None, metrics)
         self._checkpoint = None

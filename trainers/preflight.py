@@ -128,8 +128,11 @@ def _learn(assembly: Assembly, config: TrainConfig) -> None:
     source = RecordedSource([[_longest(length, reward) for reward in (0.0, 1.0)]])
     trainer = assembly.make_trainer(source, config.output_dir / "checkpoints")
     trainer.train()
-    publisher = WeightPublisher(assembly.engine, temperature=config.rollout.temperature)
-    asyncio.run(publisher.publish(trainer.policy, trainer.version, [[0, 1, 2]]))
+    publisher = WeightPublisher(temperature=config.rollout.temperature)
+    references = publisher.references(trainer.policy, trainer.version)
+    weights, engine = trainer.policy.weights(), assembly.engine
+    for number in engine.versions:
+        asyncio.run(publisher.publish(engine.replica(number), weights, trainer.version, references))
 
 
 def _longest(length: int, reward: float) -> Trajectory:

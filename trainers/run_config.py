@@ -76,6 +76,10 @@ class RolloutSection(StrictConfig):
         engine_threads: CPU threads of the engine; 0 leaves it to torch. One is right where sandboxes share
             the cores: threads that wait for each other on a busy core are slower than one alone.
         show_tools: put the tools' schemas into the prompt.
+        replicas: of the engine, each with its own copy of the weights; they share ``concurrency``.
+        longest_first: play those first that are predicted to take longest (from the task's history).
+        stall_timeout_s: seconds without any turn, result or update after which the run ends with a report of
+            who waits for whom.
     """
 
     concurrency: Positive = 32
@@ -85,6 +89,9 @@ class RolloutSection(StrictConfig):
     episode_limit_s: Rate = 120.0
     engine_threads: Annotated[int, Field(ge=0)] = 1
     show_tools: bool = True
+    replicas: Positive = 1
+    longest_first: bool = False
+    stall_timeout_s: Rate = 900.0
 
 
 class PPOSection(StrictConfig):
@@ -143,6 +150,9 @@ class TrainConfig(StrictConfig):
         seed: of everything.
         model: "starter" (bundled), "scratch" (made new), or a folder or name of a causal LM.
         shape: of a model made from scratch.
+        schedule: which episodes are launched, interrupted and trained when: "sync", "tail_batching",
+            "bounded_async", "streaming", "relay" or "plan" (docs/schedules.md).
+        schedule_options: of the schedule.
         evaluations: by name.
         baselines: agents evaluated beside, by name: import path ``module:function``. Called with an
             environment of the evaluation, the function returns one that makes the agent of a launch.
@@ -159,6 +169,8 @@ class TrainConfig(StrictConfig):
     warm_start: WarmStartConfig = WarmStartConfig()
     rollout: RolloutSection = RolloutSection()
     ppo: PPOSection = PPOSection()
+    schedule: str = "sync"
+    schedule_options: dict[str, Any] = Field(default_factory=dict)
     evaluations: dict[str, EvalSection] = Field(default_factory=dict)
     baselines: dict[str, str] = Field(default_factory=dict)
     baseline_tasks: Annotated[int, Field(ge=0)] = 0

@@ -23,10 +23,12 @@ class Batch:
     Attributes:
         update: number of this update, from 1; when it is done the weights have this version.
         trajectories: none of them an ``infra_error``.
+        metrics: what was measured while they were played.
     """
 
     update: int
     trajectories: Sequence[Trajectory]
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 class Policy(Protocol):

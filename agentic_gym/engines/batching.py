@@ -49,6 +49,17 @@ class Request:
         """Tokens sampled so far."""
         return len(self.logprobs)
 
+    @property
+    def noise_index(self) -> int:
+        """Index of its next token in the noise."""
+        return self.sampling.noise_offset + len(self.logprobs)
+
+    @property
+    def next_forced(self) -> int:
+        """Its next token if that is given, else -1."""
+        given, index = self.sampling.forced, len(self.logprobs)
+        return given[index] if index < len(given) else -1
+
     def completion(self, reason: FinishReason) -> Completion:
         """What it has sampled, as a completion."""
         return Completion(
@@ -115,6 +126,12 @@ class Batcher:
         max_batch: requests that run at once.
         max_context: positions of a row.
         prefill_tokens: most prompt tokens of one step.
+
+    Attributes:
+        table: which row holds what.
+        stats: counts.
+        held: no waiting request is admitted.
+        kv_tokens: tokens that the rows of running requests hold. Any thread may read it.
     """
 
     def __init__(
@@ -123,6 +140,7 @@ class Batcher:
         self.table = RowTable(num_rows)
         self.stats = EngineStats()
         self.held = False
+        self.kv_tokens = 0
         self._max_batch = max_batch
         self._max_context = max_context
         self._prefill_tokens = prefill_tokens
@@ -167,6 +185,14 @@ class Batcher:
         """Takes a running request out, whose row may hold garbage."""
         self._leave(request, forget=True)
 
+    def reload(self, *, keep_kv: bool = False) -> None:
+        """The weights have changed: what is held is forgotten, or (``keep_kv``) stays with its owners."""
+        if keep_kv:
+            self.table.outdate()
+        else:
+            self.table.invalidate()
+            self.kv_tokens = 0
+
     def plan(self) -> StepPlan:
         """The next forward pass; empty if there is nothing to do."""
         plan = StepPlan()
@@ -203,6 +229,7 @@ class Batcher:
             rows[request.row].tokens.extend(request.sequence[part.start : end])
             if end == len(request.sequence):
                 sampling.append(request)
+        self.kv_tokens += len(plan.decode) + sum(part.count for _, part in plan.segments)
         return sampling
 
     def commit(
@@ -250,10 +277,11 @@ class Batcher:
                 donor, common = self.table.donor(request.sequence, index)
                 if min(common, limit) > keep:
                     keep = min(common, limit)
-                    row.tokens = self.table.rows[donor].tokens[:keep]
+                    row.tokens, row.stale = self.table.rows[donor].tokens[:keep], False
                     plan.copies.append((donor, index, keep))
-            del row.tokens[keep:]
+            row.cut(keep)
             self.stats.cached_tokens += keep
+            self.kv_tokens += keep
 
     def _compact(self, ready: Sequence[Request], plan: StepPlan) -> None:
         """Brings the rows that decode to the front, with as few exchanges as possible."""
@@ -278,4 +306,5 @@ class Batcher:
 
     def _leave(self, request: Request, *, forget: bool = False) -> None:
         del self._running[request.request_id]
+        self.kv_tokens -= len(self.table.rows[request.row].tokens)
         self.table.free(request.row, forget=forget)

@@ -89,12 +89,20 @@ class Row:
         session: episode that it is kept for, or None.
         busy: a request runs in it; it cannot be taken.
         used: logical time of the last use.
+        stale: some of it was computed under earlier weights, or reads what was. Good enough for the
+            request and the episode that it belongs to (publish mode "keep_kv"), for nobody else.
     """
 
     tokens: list[int] = field(default_factory=list)
     session: str | None = None
     busy: bool = False
     used: int = 0
+    stale: bool = False
+
+    def cut(self, length: int) -> None:
+        """Forgets all but the first tokens."""
+        del self.tokens[length:]
+        self.stale = self.stale and length > 0
 
 
 class RowTable:
@@ -130,7 +138,7 @@ class RowTable:
         row = self.rows[index]
         row.busy = False
         if forget:
-            row.tokens = []
+            row.cut(0)
 
     def release(self, session: str) -> None:
         """The episode is over: its row may be taken first."""
@@ -149,13 +157,18 @@ class RowTable:
     def invalidate(self) -> None:
         """New weights: nothing that is held is valid."""
         for row in self.rows:
-            row.tokens = []
+            row.cut(0)
+
+    def outdate(self) -> None:
+        """New weights: what is held stays with its owners and goes to nobody else."""
+        for row in self.rows:
+            row.stale = bool(row.tokens)
 
     def donor(self, prompt: Sequence[int], exclude: int) -> tuple[int, int]:
         """The row that shares the longest prefix with a prompt: (index, common length)."""
         best, length = exclude, 0
         for index, row in enumerate(self.rows):
-            if index != exclude and len(row.tokens) > length:
+            if index != exclude and not row.stale and len(row.tokens) > length:
                 common = common_prefix(row.tokens, prompt)
                 if common > length:
                     best, length = index, common
@@ -165,7 +178,8 @@ class RowTable:
         row = self.rows[index]
         if row.session is not None:
             del self._by_session[row.session]
-            row.tokens = []
+        if row.session is not None or row.stale:
+            row.cut(0)
         row.session = session
         if session is not None:
             self._by_session[session] = index

@@ -47,13 +47,16 @@ def uniforms(keys: npt.NDArray[np.uint64], counters: npt.NDArray[Any]) -> npt.ND
     return uniform
 
 
-def sample(logits: Tensor, temperatures: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def sample(
+    logits: Tensor, temperatures: Tensor, noise: Tensor, *, forced: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Samples one token a row.
 
     Args:
         logits: float [N, V].
         temperatures: 0 is greedy, whose log-probabilities are those of temperature 1.  # [N]
         noise: uniform numbers in [0, 1).  # float64 [N]
+        forced: the token to take whatever the noise says, or -1.  # int64 [N]
 
     Returns:
         token ids [N]; their log-probabilities [N]; whether all logits of the row were finite [N].
@@ -68,4 +71,6 @@ def sample(logits: Tensor, temperatures: Tensor, noise: Tensor) -> tuple[Tensor,
     tokens = torch.searchsorted(cumulative, target, right=True)[:, 0]
     tokens = tokens.clamp_(max=logits.shape[-1] - 1)
     tokens = torch.where(greedy, logits.argmax(dim=-1), tokens)
+    if forced is not None:
+        tokens = torch.where(forced < 0, tokens, forced)
     return tokens, logprobs_NV.gather(1, tokens[:, None])[:, 0], finite

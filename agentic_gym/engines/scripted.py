@@ -1,7 +1,7 @@
 """An engine that says what it was told to: for tests of agents, rollouts and trainers, without a model.
 
 It keeps the whole contract of :class:`~agentic_gym.engines.base.Engine` (versions, log-probabilities,
-abort, the three publish modes), deterministically.
+abort, the publish modes), deterministically.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from agentic_gym.engines.base import PublishMode
+from agentic_gym.engines.base import EngineLoad, PublishMode
 from agentic_gym.errors import EngineError
 from agentic_gym.types import Completion, FinishReason, SamplingParams
 
@@ -24,9 +24,12 @@ class ScriptedEngine:
 
     Args:
         script: completions to replay, in the order of the requests (the last one repeats), or a function
-            of prompt and request id. Put a stop token at the end of each, or it ends as "length".
+            of prompt and request id. Put a stop token at the end of each, or it ends as "length". For a
+            request that carries on another (``noise_offset``) the function is asked for the whole
+            completion again, from the prompt without what was sampled.
         version: of the pretended weights.
         fail: request ids for which ``generate`` raises EngineError.
+        kv_capacity: tokens that are said to fit.
     """
 
     def __init__(
@@ -35,11 +38,14 @@ class ScriptedEngine:
         *,
         version: int = 0,
         fail: Iterable[str] = (),
+        kv_capacity: int = 1 << 20,
     ) -> None:
         self._script = script if callable(script) else _replay(script)
         self._version = version
         self._fail = frozenset(fail)
+        self._kv_capacity = kv_capacity
         self._aborted: dict[str, bool] = {}
+        self._held: dict[str, int] = {}
         self._free = asyncio.Condition()
         self._waiting_publishes = 0
         self._closed = False
@@ -51,6 +57,16 @@ class ScriptedEngine:
         """Version of the last publish."""
         return self._version
 
+    @property
+    def alive(self) -> bool:
+        """False once it is closed."""
+        return not self._closed
+
+    @property
+    def load(self) -> EngineLoad:
+        """Requests, with the tokens of their prompts and what they have said."""
+        return EngineLoad(len(self._aborted), sum(self._held.values()), self._kv_capacity)
+
     async def generate(
         self,
         prompt_ids: Sequence[int],
@@ -60,42 +76,21 @@ class ScriptedEngine:
         session_id: str | None = None,
     ) -> Completion:
         """The next scripted completion, cut at ``max_tokens``."""
-        async with self._free:
-            await self._free.wait_for(lambda: self._waiting_publishes == 0)
         if self._closed:
             raise EngineError("the engine is closed")
-        if request_id in self._fail:
-            raise EngineError(f"scripted failure of {request_id!r}")
-        self.prompts.append(tuple(prompt_ids))
-        said = list(self._script(prompt_ids, request_id))
-        tokens: list[int] = []
-        versions: list[int] = []
-        reason: FinishReason = "length"
         self._aborted[request_id] = False
         try:
-            while len(tokens) < min(sampling.max_tokens, len(said)):
-                await asyncio.sleep(0)
-                if self._aborted[request_id]:
-                    reason = "abort"
-                    break
-                tokens.append(said[len(tokens)])
-                versions.append(self._version)
-                if tokens[-1] in sampling.stop_token_ids:
-                    reason = "stop"
-                    break
+            return await self._say(prompt_ids, sampling, request_id)
         finally:
             del self._aborted[request_id]
+            self._held.pop(request_id, None)
             async with self._free:
                 self._free.notify_all()
-        logprobs = [
-            _logprob(token, version) for token, version in zip(tokens, versions, strict=True)
-        ]
-        return Completion(tuple(tokens), tuple(logprobs), tuple(versions), reason)
 
     async def abort(self, request_id: str) -> None:
         """Ends a request with what it has said."""
         if request_id in self._aborted:
-            self._aborted[request_id] = True
+            await self._abort([request_id])
 
     async def release(self, session_id: str) -> None:
         """Notes that the episode was released."""
@@ -106,13 +101,12 @@ class ScriptedEngine:
     ) -> None:
         """Changes the version; running requests wait, go on or end by ``mode``."""
         if mode == "abort":
-            for request_id in self._aborted:
-                self._aborted[request_id] = True
+            await self._abort(self._held)
         async with self._free:
             if mode == "wait":
                 self._waiting_publishes += 1
                 try:
-                    await self._free.wait_for(lambda: not self._aborted)
+                    await self._free.wait_for(lambda: not self._held)
                 finally:
                     self._waiting_publishes -= 1
                     self._free.notify_all()
@@ -121,8 +115,47 @@ class ScriptedEngine:
     async def close(self) -> None:
         """Ends running requests."""
         self._closed = True
-        for request_id in self._aborted:
-            self._aborted[request_id] = True
+        await self._abort(self._aborted)
+
+    async def _abort(self, request_ids: Iterable[str]) -> None:
+        self._aborted.update(dict.fromkeys(request_ids, True))
+        async with self._free:
+            self._free.notify_all()
+
+    async def _say(
+        self, prompt_ids: Sequence[int], sampling: SamplingParams, request_id: str
+    ) -> Completion:
+        async with self._free:
+            await self._free.wait_for(
+                lambda: self._aborted[request_id] or not self._waiting_publishes
+            )
+        if self._aborted[request_id]:  # while it was held back
+            return Completion((), (), (), "abort")
+        if request_id in self._fail:
+            raise EngineError(f"scripted failure of {request_id!r}")
+        self.prompts.append(tuple(prompt_ids))
+        start, forced = len(prompt_ids) - sampling.noise_offset, sampling.forced
+        said = list(self._script(prompt_ids[:start], request_id))[sampling.noise_offset :]
+        said[: len(forced)] = forced
+        tokens: list[int] = []
+        versions: list[int] = []
+        reason: FinishReason = "length"
+        self._held[request_id] = len(prompt_ids)
+        while len(tokens) < min(sampling.max_tokens, len(said)):
+            await asyncio.sleep(0)
+            if self._aborted[request_id]:
+                reason = "abort"
+                break
+            tokens.append(said[len(tokens)])
+            versions.append(self._version)
+            self._held[request_id] += 1
+            if tokens[-1] in sampling.stop_token_ids:
+                reason = "stop"
+                break
+        logprobs = [
+            _logprob(token, version) for token, version in zip(tokens, versions, strict=True)
+        ]
+        return Completion(tuple(tokens), tuple(logprobs), tuple(versions), reason)
 
 
 def _replay(completions: Iterable[Sequence[int]]) -> Script:

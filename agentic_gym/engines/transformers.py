@@ -1,9 +1,9 @@
 """The embedded engine: a ``transformers`` model, continuous batching, keys and values kept over turns.
 
-One worker thread owns the model and runs forward passes; coroutines talk to it through a queue, and
-get their completions through futures. The thread never waits while anything can be computed, and
-between two passes it takes in whatever has arrived: new requests join, aborted ones leave, weights
-are swapped. The parts are :mod:`.batching` (what to compute), :mod:`.ragged` (one pass without
+One worker thread (:mod:`.worker`) owns the model and runs forward passes; coroutines talk to it through a
+queue, and get their completions through futures. The thread never waits while anything can be computed,
+and between two passes it takes in whatever has arrived: new requests join, aborted ones leave, weights
+are swapped. The other parts are :mod:`.batching` (what to compute), :mod:`.ragged` (one pass without
 padding), :mod:`.kv_cache` and :mod:`.sampling`.
 
 Rejected: one task per request around a lock (no batching across turns), a process of its own (weights
@@ -14,26 +14,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import queue
 import secrets
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self, get_args
 
 import numpy as np
 import torch
 
-from agentic_gym.engines.base import PublishMode
+from agentic_gym.engines.base import EngineLoad, PublishMode
 from agentic_gym.engines.batching import Batcher, EngineStats, Request, StepPlan
 from agentic_gym.engines.kv_cache import KVStore
 from agentic_gym.engines.models import ServedModel, without_progress_bars
 from agentic_gym.engines.ragged import RaggedBatch
 from agentic_gym.engines.sampling import noise_key, sample, uniforms
 from agentic_gym.engines.settling import settler
+from agentic_gym.engines.worker import Worker
 from agentic_gym.errors import CheckpointError, ConfigError, EngineError
 from agentic_gym.types import Completion, SamplingParams
-
-_Result = Completion | BaseException
 
 
 class TransformersEngine:
@@ -87,12 +84,10 @@ class TransformersEngine:
         self.max_context = max_context
         self._threads = threads
         self._version = version
-        self._commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._publishes: list[tuple[Mapping[str, Any], int, Callable[[Any], None]]] = []
-        self._thread: threading.Thread | None = None
         self._names: set[str] = set()
-        self._closed = False
-        self._death: BaseException | None = None
+        self._kv_capacity = rows * max_context
+        self._worker = Worker(ready=self._ready, step=self._work, end=self._end, within=self._torch)
 
     @classmethod
     def from_pretrained(cls, path: str, **options: Any) -> Self:
@@ -120,6 +115,16 @@ class TransformersEngine:
         return self._version
 
     @property
+    def alive(self) -> bool:
+        """False once it is closed or its worker has died."""
+        return self._worker.alive
+
+    @property
+    def load(self) -> EngineLoad:
+        """Requests, and what the rows of the running ones hold; rows kept for later turns do not count."""
+        return EngineLoad(len(self._names), self._batcher.kv_tokens, self._kv_capacity)
+
+    @property
     def fused(self) -> bool:
         """Whether the leaner pass of :mod:`agentic_gym.engines.fused` runs, or the model's own."""
         return self._model.fused
@@ -141,8 +146,8 @@ class TransformersEngine:
 
         Raises:
             EngineError: generation failed.
-            ConfigError: the prompt is empty, too long or not made of token ids, ``max_tokens`` is
-                not positive, or a running request has the same id.
+            ConfigError: the prompt is empty or too long, it or what is forced is not made of token ids,
+                ``max_tokens`` or ``noise_offset`` cannot be, or a running request has the same id.
         """
         self._check(prompt_ids, sampling, request_id)
         loop = asyncio.get_running_loop()
@@ -161,20 +166,20 @@ class TransformersEngine:
         )
         self._names.add(request_id)
         try:
-            self._tell(lambda: self._batcher.submit(request), request.finish)
+            self._worker.tell(lambda: self._batcher.submit(request), request.finish)
             return await future
         finally:
             self._names.discard(request_id)
             if not future.done() or future.cancelled():
-                self._tell(lambda: self._abort(request_id))
+                self._worker.tell(lambda: self._abort(request_id))
 
     async def abort(self, request_id: str) -> None:
         """Ends a request now; its ``generate`` returns what was sampled."""
-        self._tell(lambda: self._abort(request_id))
+        self._worker.tell(lambda: self._abort(request_id))
 
     async def release(self, session_id: str) -> None:
         """Lets the episode's row be taken."""
-        self._tell(lambda: self._batcher.table.release(session_id))
+        self._worker.tell(lambda: self._batcher.table.release(session_id))
 
     async def publish(
         self, weights: Mapping[str, Any], version: int, *, mode: PublishMode = "wait"
@@ -188,8 +193,8 @@ class TransformersEngine:
             EngineError: names or shapes do not fit (nothing was changed), or the engine is closed.
             ConfigError: unknown mode.
         """
-        if mode not in ("wait", "keep", "abort"):
-            raise ConfigError(f"publish mode must be 'wait', 'keep' or 'abort', not {mode!r}")
+        if mode not in get_args(PublishMode):
+            raise ConfigError(f"publish mode must be one of {get_args(PublishMode)}, not {mode!r}")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         settle = settler(loop, future)
@@ -202,33 +207,27 @@ class TransformersEngine:
                 self._batcher.held = True
                 self._publishes.append((weights, version, settle))
             else:
-                self._load(weights, version, settle)
+                self._load(weights, version, settle, keep_kv=mode == "keep_kv")
 
         def withdraw() -> None:
             self._publishes = [pending for pending in self._publishes if pending[2] is not settle]
             self._batcher.held = bool(self._publishes)
             withdrawn(None)
 
-        self._tell(begin, settle)
+        self._worker.tell(begin, settle)
         try:
             await future
         except asyncio.CancelledError:
             gone: asyncio.Future[None] = loop.create_future()
             withdrawn = settler(loop, gone)
-            self._tell(withdraw, withdrawn)
+            self._worker.tell(withdraw, withdrawn)
             with contextlib.suppress(EngineError):
                 await gone  # from here on the caller may change the weights
             raise
 
     async def close(self) -> None:
         """Ends running requests as aborted and stops the worker; idempotent."""
-        self._closed = True
-        thread = self._thread
-        if thread is not None and thread.is_alive():
-            self._commands.put(_stop)
-            await asyncio.to_thread(thread.join)
-
-    # Everything below runs in the worker thread, but _check and _tell.
+        await self._worker.close()
 
     def _check(self, prompt_ids: Sequence[int], sampling: SamplingParams, request_id: str) -> None:
         if not 0 < len(prompt_ids) < self.max_context:
@@ -236,73 +235,53 @@ class TransformersEngine:
                 f"the prompt of {request_id!r} has {len(prompt_ids)} tokens; the engine takes 1 to "
                 f"{self.max_context - 1} (max_context={self.max_context})"
             )
-        if min(prompt_ids) < 0 or max(prompt_ids) >= self._model.vocab_size:
-            raise ConfigError(
-                f"the prompt of {request_id!r} has ids outside the vocabulary of "
-                f"{self._model.vocab_size}: wrong tokenizer?"
-            )
+        for what, ids in (("prompt", prompt_ids), ("forced part", sampling.forced)):
+            if len(ids) and (min(ids) < 0 or max(ids) >= self._model.vocab_size):
+                raise ConfigError(
+                    f"the {what} of {request_id!r} has ids outside the vocabulary of "
+                    f"{self._model.vocab_size}: wrong tokenizer?"
+                )
         if sampling.max_tokens < 1:
             raise ConfigError(f"max_tokens must be positive, not {sampling.max_tokens}")
+        if not 0 <= sampling.noise_offset < len(prompt_ids):
+            raise ConfigError(
+                f"noise_offset={sampling.noise_offset} counts tokens at the end of the prompt of "
+                f"{request_id!r}, which has {len(prompt_ids)}"
+            )
         if request_id in self._names:
             raise ConfigError(f"a request named {request_id!r} is running; ids must be unique")
 
-    def _tell(
-        self, command: Callable[[], None], reject: Callable[[Any], None] | None = None
-    ) -> None:
-        """Hands a command to the worker, started on first use; ``reject`` hears of a dead one."""
-        if self._death is not None or self._closed:
-            if reject is not None:
-                reject(self._gone())
-            return
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
-            self._thread.start()
-        self._commands.put(command)
-        # It may have died meanwhile, after its last look.
-        if self._death is not None and reject is not None:
-            reject(self._gone())
+    # Everything below runs in the worker thread.
 
-    def _gone(self) -> EngineError:
-        error = EngineError(
-            "the engine is closed" if self._death is None else f"the engine died: {self._death!r}"
-        )
-        error.__cause__ = self._death
-        return error
-
-    def _run(self) -> None:
+    @contextlib.contextmanager
+    def _torch(self) -> Iterator[None]:
         if self._threads is not None:
             torch.set_num_threads(self._threads)
-        try:
-            with torch.inference_mode():
-                self._loop()
-        except _Stopped:
-            pass
-        except BaseException as error:
-            self._death = error
-        self._closed = True
-        for request in self._batcher.remove_all():
-            request.finish(self._gone() if self._death else request.completion("abort"))
-        while not self._commands.empty():  # told between the last look and _closed
-            with contextlib.suppress(_Stopped):
-                self._commands.get()()
-        for request in self._batcher.remove_all():
-            request.finish(self._gone())
-        for _, _, settle in self._publishes:
-            settle(self._gone())
+        with torch.inference_mode():
+            yield
 
-    def _loop(self) -> None:
-        while True:
-            while self._batcher.idle or not self._commands.empty():
-                if self._publishes and not self._batcher.running:
-                    break
-                self._commands.get()()
-            if self._publishes and not self._batcher.running:
-                for weights, version, settle in self._publishes:
-                    self._load(weights, version, settle)
-                self._publishes.clear()
-                self._batcher.held = False
-                continue
+    def _ready(self) -> bool:
+        return not self._batcher.idle or self._loadable
+
+    @property
+    def _loadable(self) -> bool:
+        return bool(self._publishes) and not self._batcher.running
+
+    def _work(self) -> None:
+        if not self._loadable:
             self._step()
+            return
+        for weights, version, settle in self._publishes:
+            self._load(weights, version, settle)
+        self._publishes.clear()
+        self._batcher.held = False
+
+    def _end(self, error: EngineError | None) -> None:
+        for request in self._batcher.remove_all():
+            request.finish(request.completion("abort") if error is None else error)
+        if error is not None:
+            for _, _, settle in self._publishes:
+                settle(error)
 
     def _step(self) -> None:
         plan = self._batcher.plan()
@@ -348,13 +327,15 @@ class TransformersEngine:
             logits = logits[torch.tensor(kept, dtype=torch.long, device=device)]
         noise = uniforms(
             np.array([request.noise_key for request in sampling], dtype=np.uint64),
-            np.array([request.num_sampled for request in sampling]),
+            np.array([request.noise_index for request in sampling]),
         )
         temperatures = [request.sampling.temperature for request in sampling]
+        forced = [request.next_forced for request in sampling]
         tokens, logprobs, finite = sample(
             logits,
             torch.tensor(temperatures, dtype=torch.float32, device=device),
             torch.from_numpy(noise).to(device),
+            forced=torch.tensor(forced, device=device) if max(forced, default=-1) >= 0 else None,
         )
         return sampling, tokens.tolist(), logprobs.tolist(), finite.tolist()
 
@@ -371,21 +352,18 @@ class TransformersEngine:
         request.finish(error)
 
     def _load(
-        self, weights: Mapping[str, Any], version: int, settle: Callable[[Any], None]
+        self,
+        weights: Mapping[str, Any],
+        version: int,
+        settle: Callable[[Any], None],
+        *,
+        keep_kv: bool = False,
     ) -> None:
         try:
             self._model.load(weights)
         except Exception as error:
             settle(error if isinstance(error, EngineError) else EngineError(f"publish: {error}"))
             return
-        self._batcher.table.invalidate()
+        self._batcher.reload(keep_kv=keep_kv)
         self._version = version
         settle(None)
-
-
-class _Stopped(BaseException):
-    """Ends the worker from inside its queue."""
-
-
-def _stop() -> None:
-    raise _Stopped

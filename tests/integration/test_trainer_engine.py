@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from agentic_gym.agent import AgentAction
+from agentic_gym.engines.base import Engine
+from agentic_gym.engines.replicas import ReplicaSet
 from agentic_gym.engines.transformers import TransformersEngine
 from agentic_gym.errors import EngineMismatch
 from agentic_gym.rollout import Launch, Rollout
@@ -22,8 +24,9 @@ from agentic_gym.trainers.config import AgenticPPOConfig
 from agentic_gym.trainers.policy import TrainedPolicy
 from agentic_gym.trainers.ppo_trainer import AgenticPPOTrainer
 from agentic_gym.trainers.publisher import WeightPublisher
+from agentic_gym.trainers.run_parts import Run
 from agentic_gym.trainers.runtime import Runtime
-from agentic_gym.trainers.schedules.sync import Sync
+from agentic_gym.trainers.schedules.registry import make_schedule
 from agentic_gym.trainers.scoring import prepare_model
 from agentic_gym.trainers.selection import UniformTasks
 from agentic_gym.trainers.value_head import attach
@@ -56,7 +59,7 @@ class PickEnv(gymnasium.Env[str, str]):
 class TokenAgent:
     """One token a turn from the engine; observations are the fixed tokens 1, 2."""
 
-    def __init__(self, engine: TransformersEngine) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._ids: list[int] = [1, 2, 5]
         self._made: list[tuple[float, int]] = [(0.0, -1)] * 3
@@ -130,66 +133,91 @@ def engine() -> Iterator[TransformersEngine]:
     asyncio.run(served.close())
 
 
+@pytest.mark.parametrize(
+    ("name", "num_replicas", "stale"),
+    [
+        ("sync", 1, 0),
+        ("tail_batching", 1, 8),
+        ("bounded_async", 1, 1),
+        ("streaming", 2, 1),
+        ("relay", 2, 1),
+    ],
+)
 def test_the_policy_learns_and_the_engine_follows(
-    engine: TransformersEngine, tmp_path: Path
+    name: str, num_replicas: int, stale: int, tmp_path: Path
 ) -> None:
     args = AgenticPPOConfig(
         output_dir=str(tmp_path / "checkpoints"), max_steps=12, minibatch_size=32, use_cpu=True,
         learning_rate=2e-2, save_steps=100, target_kl=None,
     )  # fmt: skip
+    options: dict[str, Any] = {
+        "bounded_async": {"max_staleness": stale},
+        "streaming": {"window": stale},
+        "relay": {"max_staleness": stale},
+    }.get(name, {})
+    engines = {
+        number: TransformersEngine(make_model(), max_batch=16, max_context=64, threads=1)
+        for number in range(num_replicas)
+    }
+    replicas = ReplicaSet(engines)
     with (
         RunStore(tmp_path) as store,
-        Rollout(PickEnv, lambda _: TokenAgent(engine), concurrency=16) as rollout,
+        Rollout(PickEnv, lambda _: TokenAgent(replicas)) as rollout,
     ):
-        runtime = Runtime(
+        run = Run(
             rollout=rollout,
-            schedule=Sync(64, 4),
+            schedule=make_schedule(
+                name, batch_size=64, group_size=4, concurrency=16, replicas=num_replicas, **options
+            ),
             tasks=UniformTasks(["only"]),
             store=store,
-            publisher=WeightPublisher(engine),
+            replicas=replicas,
+            publisher=WeightPublisher(),
+            slots=16,
         )
-        AgenticPPOTrainer(make_model(), args, runtime).train()
+        with Runtime(run, updates=12) as runtime:
+            AgenticPPOTrainer(make_model(), args, runtime).train()
         rewards = [value for _, value in store.metrics("reward")]
         gaps = [value for _, value in store.metrics("publish_gap")]
         staleness = [value for _, value in store.metrics("staleness_max")]
         counts = store.check_conservation()
-    assert engine.version == 12
-    assert counts.trained == counts.launches == 12 * 64
-    assert set(staleness) == {0.0}
+    assert set(replicas.versions.values()) == {12}
+    assert counts.trained == 12 * 64
+    assert name != "sync" or counts.launches == counts.trained
+    assert max(staleness) <= stale
     assert max(gaps) < 1e-4
-    assert len(gaps) == 12
     assert rewards[0] < 0.3
     assert np.mean(rewards[-2:]) > 0.6
+    asyncio.run(replicas.close())
+
+
+SAMPLES = [([1, 2, 3], [4, 5, 6, 7]), ([4], [2, 2])]
 
 
 def test_engine_and_trainer_agree_at_any_temperature(engine: TransformersEngine) -> None:
     policy = make_policy(make_model(7), temperature=0.7)
-    publisher = WeightPublisher(engine, temperature=0.7)
-    gap = asyncio.run(publisher.publish(policy, 3, [[1, 2, 3], [4]]))
+    publisher = WeightPublisher(temperature=0.7)
+    references = publisher.references(policy, 3, SAMPLES)
+    gap = asyncio.run(publisher.publish(engine, policy.weights(), 3, references))
     assert engine.version == 3
     assert 0 < gap < 1e-4
 
 
 def test_another_temperature_is_noticed(engine: TransformersEngine) -> None:
     policy = make_policy(make_model(7), temperature=0.7)
+    publisher = WeightPublisher()
+    references = publisher.references(policy, 1, SAMPLES)
     with pytest.raises(EngineMismatch, match="differ by"):
-        asyncio.run(WeightPublisher(engine).publish(policy, 1, [[1, 2, 3]]))
+        asyncio.run(publisher.publish(engine, policy.weights(), 1, references))
 
 
 def test_weights_that_did_not_arrive_are_noticed(engine: TransformersEngine) -> None:
     policy = make_policy(make_model(7))
-
-    class Forgetful:
-        """Says that it publishes the new weights, but hands over those of the engine."""
-
-        def weights(self) -> Mapping[str, Any]:
-            return dict(make_model().state_dict())
-
-        def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> list[float]:
-            return policy.logprobs(prompt_ids, token_ids)
-
+    publisher = WeightPublisher()
+    references = publisher.references(policy, 1, SAMPLES)
     with pytest.raises(EngineMismatch, match="differ by"):
-        asyncio.run(WeightPublisher(engine).publish(Forgetful(), 1, [[1, 2, 3]]))
+        # Handed over as new, and really those that the engine has.
+        asyncio.run(publisher.publish(engine, make_model().state_dict(), 1, references))
 
 
 def test_a_group_of_one_launch_is_played_by_the_rollout(engine: TransformersEngine) -> None:

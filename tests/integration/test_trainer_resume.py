@@ -28,16 +28,20 @@ from safetensors.torch import load_file
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from agentic_gym.agent import AgentAction
+from agentic_gym.engines.replicas import ReplicaSet
+from agentic_gym.engines.scripted import ScriptedEngine
 from agentic_gym.errors import SandboxDead
 from agentic_gym.rollout import Launch, Rollout
 from agentic_gym.store import LaunchRecord, RunStore
 from agentic_gym.trainers.checkpoints import newest
 from agentic_gym.trainers.config import AgenticPPOConfig
 from agentic_gym.trainers.ppo_trainer import AgenticPPOTrainer
+from agentic_gym.trainers.publisher import WeightPublisher
+from agentic_gym.trainers.run_parts import Run
 from agentic_gym.trainers.runtime import Runtime
-from agentic_gym.trainers.schedules.sync import Sync
+from agentic_gym.trainers.schedules.registry import make_schedule
 from agentic_gym.trainers.selection import UniformTasks
-from agentic_gym.types import Outcome, TokenStream, Trajectory
+from agentic_gym.types import Completion, Outcome, SamplingParams, TokenStream, Trajectory, Turn
 
 pytestmark = [
     pytest.mark.slow,
@@ -45,7 +49,15 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork.*:DeprecationWarning"),
 ]
 
-VOCAB, UPDATES, BATCH = 32, 5, 4
+VOCAB, UPDATES, BATCH, CONCURRENCY = 32, 5, 4, 3
+BOUND = 2
+OPTIONS: dict[str, dict[str, Any]] = {
+    "sync": {},
+    "tail_batching": {"prompt_redundancy": 1.5},
+    "bounded_async": {"max_staleness": BOUND},
+    "streaming": {"window": BOUND},
+    "relay": {"max_staleness": BOUND, "repack_seconds": 0.05},
+}
 TASKS = [f"task-{i}" for i in range(7)]
 
 Hit = Callable[[str], None]
@@ -103,6 +115,9 @@ class SeededAgent:
         self._parts.append((ids, True, self._turn))
         return AgentAction(str(sum(ids)))
 
+    async def recall(self, turn: Turn, completion: Completion | None) -> None:
+        assert (await self.act()).text == turn.action
+
     def observe(self, observation: str, info: Mapping[str, Any]) -> None:
         self._parts.append((self._rng.integers(0, VOCAB, 3).tolist(), False, self._turn))
         self._turn += 1
@@ -121,6 +136,69 @@ class SeededAgent:
 
     async def end(self) -> None:
         pass
+
+
+class EngineAgent:
+    """Asks an engine, and keeps what it sampled with the versions that sampled it."""
+
+    def __init__(self, hit: Hit, engine: ReplicaSet) -> None:
+        self._hit = hit
+        self._engine = engine
+        self._conversation: list[
+            tuple[int, float, int, int]
+        ] = []  # id, log-probability, version, turn
+
+    async def begin(
+        self, trajectory_id: str, seed: int, observation: str, info: Mapping[str, Any]
+    ) -> None:
+        self._id, self._turn = trajectory_id, 0
+        self._conversation = [(1 + seed % (VOCAB - 1), 0.0, -1, -1)]
+
+    async def act(self) -> AgentAction:
+        self._hit("agent")
+        completion = await self._engine.generate(
+            [token for token, *_ in self._conversation],
+            SamplingParams(4, seed=0),
+            request_id=f"{self._id}/{self._turn}",
+            session_id=self._id,
+        )
+        return AgentAction(self._add(completion))
+
+    async def recall(self, turn: Turn, completion: Completion | None) -> None:
+        assert completion is not None
+        assert self._add(completion) == turn.action
+
+    def _add(self, completion: Completion) -> str:
+        sampled = zip(
+            completion.token_ids, completion.logprobs, completion.weight_versions, strict=True
+        )
+        self._conversation += [(*token, self._turn) for token in sampled]
+        return str(sum(completion.token_ids))
+
+    def observe(self, observation: str, info: Mapping[str, Any]) -> None:
+        self._conversation.append((0, 0.0, -1, self._turn))
+        self._turn += 1
+
+    def stream(self) -> TokenStream:
+        ids, logprobs, versions, turns = map(np.asarray, zip(*self._conversation, strict=True))
+        return TokenStream(
+            ids=ids.astype(np.int32),
+            sampled=versions >= 0,
+            logprobs=logprobs.astype(np.float32),
+            versions=versions.astype(np.int32),
+            turns=turns.astype(np.int32),
+        )
+
+    async def end(self) -> None:
+        await self._engine.release(self._id)
+
+
+def make_replicas() -> ReplicaSet:
+    def script(prompt: Sequence[int], request_id: str) -> list[int]:
+        rng = np.random.default_rng([len(prompt), *map(ord, request_id)])
+        return [int(i) for i in rng.integers(1, VOCAB, int(rng.integers(1, 5)))]
+
+    return ReplicaSet({number: ScriptedEngine(script) for number in range(2)})
 
 
 class WatchedStore(RunStore):
@@ -151,8 +229,12 @@ class WatchedStore(RunStore):
         super().mark_trained(update, checkpoint)
 
 
-def train(folder: Path, hit: Hit) -> None:
-    """One process of a run: resumes if there is something to resume."""
+def train(folder: Path, hit: Hit, name: str) -> None:
+    """One process of a run: resumes if there is something to resume.
+
+    The synchronous one samples from generators that know the episode alone, so that what is trained does not
+    depend on when it was interrupted; the others from replicas, whose versions they have to respect.
+    """
     torch.manual_seed(0)
     config = Qwen3Config(
         vocab_size=VOCAB, hidden_size=16, intermediate_size=16, num_hidden_layers=1,
@@ -165,26 +247,38 @@ def train(folder: Path, hit: Hit) -> None:
     with WatchedStore(folder, hit) as store:
         trainers: list[AgenticPPOTrainer] = []
 
-        def agent(_: Launch) -> SeededAgent:
-            return SeededAgent(hit, lambda: trainers[0].version)
+        replicas = None if name == "sync" else make_replicas()
 
-        with Rollout(lambda: CountingEnv(hit), agent, concurrency=3) as rollout:
-            source = Runtime(
+        def agent(_: Launch) -> SeededAgent | EngineAgent:
+            if replicas is None:
+                return SeededAgent(hit, lambda: trainers[0].version)
+            return EngineAgent(hit, replicas)
+
+        with Rollout(lambda: CountingEnv(hit), agent) as rollout:
+            run = Run(
                 rollout=rollout,
-                schedule=Sync(BATCH),
+                schedule=make_schedule(
+                    name, batch_size=BATCH, concurrency=CONCURRENCY, replicas=2, **OPTIONS[name]
+                ),
                 tasks=UniformTasks(TASKS, seed=1),
                 store=store,
+                replicas=replicas,
+                publisher=None if replicas is None else WeightPublisher(sequences=0),
+                slots=CONCURRENCY,
                 seed=5,
+                tick_s=0.01,
             )
+            source = Runtime(run, updates=UPDATES)
             trainer = AgenticPPOTrainer(Qwen3ForCausalLM(config), args, source)
             trainers.append(trainer)
             trainer.create_optimizer()
             assert trainer.optimizer is not None
             trainer.optimizer.register_step_pre_hook(lambda *_: hit("optimizer"))
-            trainer.train(resume_from_checkpoint=True)
+            with source:
+                trainer.train(resume_from_checkpoint=True)
 
 
-def run_child(folder: Path, kind: str, at: int, limit_s: float = 300.0) -> int:
+def run_child(folder: Path, kind: str, at: int, name: str = "sync", limit_s: float = 300.0) -> int:
     """Runs :func:`train` in a forked child that kills itself at the ``at``-th hit of a kind.
 
     Kind "time" kills after ``at`` milliseconds. Returns the child's wait status.
@@ -211,7 +305,7 @@ def run_child(folder: Path, kind: str, at: int, limit_s: float = 300.0) -> int:
                 timer.daemon = True
                 timer.start()
             sys.addaudithook(audit)
-            train(folder, hit)
+            train(folder, hit, name)
             os._exit(0)
         except BaseException:
             import traceback
@@ -299,3 +393,34 @@ def test_runs_killed_again_and_again_equal_an_unkilled_one(whole: Any, tmp_path:
         assert_same(outcome_of(folder), whole)
     assert struck.total() >= 12
     assert set(struck) == {kind for kind, _ in KILLS}
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIONS if name != "sync"])
+def test_any_schedule_killed_again_and_again_keeps_its_promises(name: str, tmp_path: Path) -> None:
+    kills = [
+        ("agent", 14),
+        ("time", 150),
+        ("optimizer", 2),
+        ("store", 20),
+        ("env", 9),
+        ("time", 90),
+    ]
+    for kind, at in kills:
+        status = run_child(tmp_path, kind, at, name)
+        assert status == 0 or os.WTERMSIG(status) == signal.SIGKILL
+    assert run_child(tmp_path, "never", 0, name) == 0
+    with RunStore(tmp_path) as store:
+        counts = store.check_conservation()
+        assert counts.trained == UPDATES * BATCH
+        assert not counts.refused
+        for update, names in store.batches_after(0):
+            assert len(names) == BATCH
+            for trajectory in store.trajectories(names):
+                stream = trajectory.tokens
+                assert stream is not None
+                versions = stream.versions[stream.sampled]
+                limit = {"tail_batching": UPDATES}.get(name, BOUND)
+                assert update - 1 - versions.max() >= 0
+                assert update - 1 - versions.min() <= limit
+                if name in {"streaming", "relay"}:
+                    assert len(set(versions.tolist())) == 1

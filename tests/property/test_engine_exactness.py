@@ -1,6 +1,7 @@
 """Whatever joins, leaves, is aborted or published: logprobs are those of a plain forward pass."""
 
 import asyncio
+import functools
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -51,6 +52,7 @@ CONFIGS: dict[str, tuple[PretrainedConfig, bool]] = {
 }
 
 
+@functools.cache
 def make_model(name: str, seed: int) -> Any:
     torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_config(CONFIGS[name][0]).eval()
@@ -131,6 +133,71 @@ def test_logprobs_are_those_of_a_plain_forward_pass(name: str, seed: int) -> Non
     models = {version: make_model(name, version) for version in range(3)}
     worst, tokens = asyncio.run(play(seed, models))
     assert tokens > 0
+    assert worst < 1e-4
+
+
+async def play_new_ones(seed: int, models: dict[int, Any]) -> tuple[float, int]:
+    """Episodes that begin after a publish with "keep_kv", beside older ones that share their beginnings."""
+    rng = random.Random(seed)
+    engine = TransformersEngine(
+        models[0], max_batch=4, kv_rows=6, max_context=CONTEXT, prefill_tokens=17, threads=1
+    )
+    beginnings = [[rng.randrange(VOCAB) for _ in range(20)] for _ in range(2)]
+    worst, mixed = 0.0, 0
+
+    def begin() -> list[int]:
+        return list(rng.choice(beginnings)[: rng.randrange(5, 20)])
+
+    async def old(name: str) -> None:
+        nonlocal mixed
+        session = rng.choice([None, name])
+        prompt = begin()
+        for turn in range(3):
+            sampling = SamplingParams(max_tokens=20, seed=seed)
+            completion = await engine.generate(
+                prompt, sampling, request_id=f"{name}/{turn}", session_id=session
+            )
+            mixed += len(set(completion.weight_versions)) > 1
+            prompt += [*completion.token_ids, *rng.choice(beginnings)[:3]]
+        if session:
+            await engine.release(session)
+
+    async def new(name: str, session: str | None) -> None:
+        nonlocal worst
+        prompt = begin()
+        for turn in range(2):
+            sampling = SamplingParams(max_tokens=rng.randrange(1, 12), seed=seed)
+            completion = await engine.generate(
+                prompt, sampling, request_id=f"{name}/{turn}", session_id=session
+            )
+            worst = max(worst, worst_difference(models, prompt, completion, 1.0))
+            prompt += [*completion.token_ids, *rng.choice(beginnings)[:3]]
+        if session and rng.random() < 0.7:
+            await engine.release(session)
+
+    background = [asyncio.create_task(old(f"old{number}")) for number in range(2)]
+    for version in (1, 2, 0, 1):
+        enough = engine.stats.sampled_tokens + rng.randrange(4, 20)
+        while engine.stats.sampled_tokens < enough and not all(t.done() for t in background):
+            await asyncio.sleep(0.0005)
+        await engine.publish(models[version].state_dict(), version, mode="keep_kv")
+        sessions = [None, *(f"new{number}" for number in range(3))]
+        for session in sessions[1:]:  # of the round before: of those names, none may be known
+            await engine.release(str(session))
+        await asyncio.gather(*(new(f"{version}.{s}", s) for s in sessions))
+        background.append(asyncio.create_task(old(f"old{len(background)}")))
+    await asyncio.gather(*background)
+    await engine.close()
+    return worst, mixed
+
+
+@pytest.mark.slow
+@settings(deadline=None, derandomize=True, max_examples=4)
+@given(seed=st.integers(0, 2**20))
+def test_an_episode_that_begins_after_keep_kv_reads_nothing_old(seed: int) -> None:
+    models = {version: make_model("qwen3", version) for version in range(3)}
+    worst, mixed = asyncio.run(play_new_ones(seed, models))
+    assert mixed > 0, "some did read old keys and values"
     assert worst < 1e-4
 
 

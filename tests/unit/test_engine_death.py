@@ -23,7 +23,7 @@ def make_engine() -> TransformersEngine:
     return TransformersEngine(model, max_batch=2, max_context=32, threads=1)
 
 
-@pytest.mark.parametrize("mode", ["wait", "keep", "abort"])
+@pytest.mark.parametrize("mode", ["wait", "keep", "keep_kv", "abort"])
 def test_what_is_asked_during_the_last_step_is_answered(
     monkeypatch: pytest.MonkeyPatch, mode: Any
 ) -> None:

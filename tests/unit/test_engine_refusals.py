@@ -54,7 +54,7 @@ def test_limits_are_checked() -> None:
             make_engine(**options)
     with pytest.raises(ConfigError, match="128 positions"):
         make_engine(max_context=129)
-    with pytest.raises(ConfigError, match="'wait', 'keep' or 'abort'"):
+    with pytest.raises(ConfigError, match="one of"):
         asyncio.run(make_engine().publish({}, 1, mode="now"))  # type: ignore[arg-type]
 
 

@@ -50,3 +50,15 @@ def test_a_row_with_nan_is_named_and_the_others_are_not_touched() -> None:
     tokens, _, finite = sample(logits, torch.ones(3), noise)
     assert finite.tolist() == [True, False, True]
     assert tokens[[0, 2]].tolist() == clean[[0, 2]].tolist()
+
+
+def test_a_forced_token_is_taken_with_its_own_logprob() -> None:
+    logits = torch.randn(3, 7, generator=torch.Generator().manual_seed(2))
+    noise, temperatures = torch.full((3,), 0.5).double(), torch.tensor([1.0, 0.0, 2.0])
+    free, _, _ = sample(logits, temperatures, noise)
+    forced = torch.tensor([-1, 6, 2])
+    tokens, logprobs, _ = sample(logits, temperatures, noise, forced=forced)
+    assert tokens.tolist() == [free[0].item(), 6, 2]
+    for row, temperature in enumerate([1.0, 1.0, 2.0]):
+        expected = (logits[row] / temperature).log_softmax(-1)[tokens[row]]
+        assert logprobs[row].item() == pytest.approx(expected.item(), abs=1e-6)

@@ -36,7 +36,7 @@ def test_it_replays_its_script() -> None:
     assert second.logprobs[0] == third.logprobs[0], "named by token and version"
 
 
-@pytest.mark.parametrize("mode", ["wait", "keep", "abort"])
+@pytest.mark.parametrize("mode", ["wait", "keep", "keep_kv", "abort"])
 def test_the_modes_of_a_publish(mode: Any) -> None:
     async def main() -> Completion:
         engine = ScriptedEngine(lambda _prompt, _request: [1] * 20)
@@ -50,7 +50,7 @@ def test_the_modes_of_a_publish(mode: Any) -> None:
 
     completion = asyncio.run(main())
     assert (completion.finish_reason == "abort") is (mode == "abort")
-    assert set(completion.weight_versions) == ({0, 1} if mode == "keep" else {0})
+    assert set(completion.weight_versions) == ({0, 1} if "keep" in mode else {0})
 
 
 def test_scripted_failures_aborts_and_the_end() -> None:
@@ -87,5 +87,44 @@ def test_a_cancelled_publish_holds_nobody_back() -> None:
             await engine.generate([0], params(1), request_id="b")
         await running
         assert engine.version == 0
+
+    asyncio.run(main())
+
+
+def test_given_tokens_are_said_first_and_an_interrupted_request_is_carried_on() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine(lambda prompt, request: [*prompt, 5, 6, 7])
+        forced = SamplingParams(4, forced=(8, 2))
+        completion = await engine.generate([0, 1], forced, request_id="a")
+        assert completion.token_ids == (8, 2, 5, 6)
+        rest = SamplingParams(9, noise_offset=3)
+        completion = await engine.generate([0, 1, 0, 1, 5], rest, request_id="b")
+        assert completion.token_ids == (6, 7)
+        assert engine.prompts[-1] == (0, 1, 0, 1, 5)
+
+    asyncio.run(main())
+
+
+def test_a_request_that_is_held_back_can_be_aborted_and_the_load_tells_what_runs() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine([[1] * 30], kv_capacity=99)
+        running = asyncio.create_task(engine.generate([0, 0], params(30), request_id="a"))
+        for _ in range(4):
+            await asyncio.sleep(0)
+        publish = asyncio.create_task(engine.publish({}, 1, mode="wait"))
+        await asyncio.sleep(0)
+        late = asyncio.create_task(engine.generate([0], params(), request_id="b"))
+        await asyncio.sleep(0)
+        load = engine.load
+        assert (load.requests, load.kv_capacity) == (2, 99)
+        assert 2 < load.kv_tokens < 10
+        await engine.abort("b")
+        assert await late == Completion((), (), (), "abort")
+        assert not running.done()
+        await asyncio.gather(running, publish)
+        assert engine.load.kv_tokens == 0
+        assert engine.alive
+        await engine.close()
+        assert not engine.alive
 
     asyncio.run(main())

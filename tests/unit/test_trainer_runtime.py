@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,21 @@ from typing import Any
 import pytest
 
 from agentic_gym.agent import PolicyAgent
-from agentic_gym.errors import EngineMismatch, SandboxDead
+from agentic_gym.engines.replicas import ReplicaSet
+from agentic_gym.engines.scripted import ScriptedEngine
+from agentic_gym.errors import (
+    ConfigError,
+    EngineMismatch,
+    InfraError,
+    SandboxDead,
+    TrainingError,
+)
 from agentic_gym.rollout import Rollout
 from agentic_gym.store import RunStore
 from agentic_gym.testing import EchoEnv
 from agentic_gym.tools import format_action
 from agentic_gym.trainers.publisher import WeightPublisher
+from agentic_gym.trainers.run_parts import Run
 from agentic_gym.trainers.runtime import Runtime
 from agentic_gym.trainers.schedules.sync import Sync
 from agentic_gym.trainers.selection import UniformTasks
@@ -34,21 +44,32 @@ class NoPolicy:
         return []
 
 
-def make_runtime(rollout: Rollout, store: RunStore, **options: Any) -> Runtime:
-    tasks = UniformTasks(["a", "b", "c"])
-    return Runtime(rollout=rollout, schedule=Sync(2), tasks=tasks, store=store, **options)
-
-
 @contextmanager
-def one_batch(folder: Path, publisher: WeightPublisher) -> Iterator[tuple[Runtime, RunStore]]:
-    """A runtime that has played its first batch."""
+def running(
+    folder: Path,
+    *,
+    make_env: Callable[[], Any] = EchoEnv,
+    publisher: WeightPublisher | None = None,
+    slots: int = 2,
+) -> Iterator[tuple[Runtime, RunStore]]:
+    """A runtime that has begun."""
+    replicas = None if publisher is None else ReplicaSet({0: ScriptedEngine([[1]])})
     with (
         RunStore(folder) as store,
-        Rollout(EchoEnv, lambda _: PolicyAgent(lambda *_: STOP), concurrency=2) as rollout,
+        Rollout(make_env, lambda _: PolicyAgent(lambda *_: STOP)) as rollout,
+        Runtime(
+            Run(
+                rollout=rollout,
+                schedule=Sync(2),
+                tasks=UniformTasks(["a", "b", "c"]),
+                store=store,
+                replicas=replicas,
+                publisher=publisher,
+                slots=slots,
+            )
+        ) as runtime,
     ):
-        runtime = make_runtime(rollout, store, publisher=publisher)
         runtime.begin(Start(0, NoPolicy()))
-        runtime.next_batch()
         yield runtime, store
 
 
@@ -62,32 +83,29 @@ def test_episodes_that_break_are_counted_although_no_batch_has_them(tmp_path: Pa
                 raise SandboxDead("gone")
             return super().start(options)
 
-    with (
-        RunStore(tmp_path) as store,
-        Rollout(Breaking, lambda _: PolicyAgent(lambda *_: STOP), concurrency=1) as rollout,
-    ):
-        runtime = make_runtime(rollout, store)
-        runtime.begin(Start(0, NoPolicy()))
+    with running(tmp_path, make_env=Breaking, slots=1) as (runtime, store):
+        broken = []
         for version in (1, 2):
-            assert len(runtime.next_batch().trajectories) == 2
+            batch = runtime.next_batch()
+            assert len(batch.trajectories) == 2
+            broken.append((batch.metrics["infra_errors"], batch.metrics["retries"]))
             runtime.update_finished(Update(version, NoPolicy(), None, {"reward": 0.0}))
-        assert store.metrics("infra_errors") == [(1, 3.0), (2, 0.0)]
+        assert broken == [(3.0, 3.0), (0.0, 0.0)]
         assert store.check_conservation().trained == 4
 
 
 def test_what_an_update_measured_is_kept_when_publishing_fails(tmp_path: Path) -> None:
     class Failing(WeightPublisher):
-        def __init__(self) -> None:
-            pass
-
-        async def publish(self, policy: Any, version: int, prompts: Any = ()) -> float:
+        async def publish(self, engine: Any, weights: Any, version: int, *rest: Any) -> float:
             if version:
                 raise EngineMismatch("they differ")
             return 0.0
 
-    with one_batch(tmp_path, Failing()) as (runtime, store):
+    with running(tmp_path, publisher=Failing()) as (runtime, store):
+        runtime.next_batch()
+        runtime.update_finished(Update(1, NoPolicy(), None, {"entropy": 0.5}))
         with pytest.raises(EngineMismatch):
-            runtime.update_finished(Update(1, NoPolicy(), None, {"entropy": 0.5}))
+            runtime.next_batch()
         assert store.metrics("entropy") == [(1, 0.5)]
 
 
@@ -95,14 +113,57 @@ def test_every_publish_is_compared_also_the_first(tmp_path: Path) -> None:
     asked: list[Any] = []
 
     class Recording(WeightPublisher):
-        def __init__(self) -> None:
-            pass
-
-        async def publish(self, policy: Any, version: int, prompts: Any = ()) -> float:
-            asked.append(list(prompts))
+        async def publish(
+            self, engine: Any, weights: Any, version: int, references: Any, mode: Any = "wait"
+        ) -> float:
+            asked.append((version, references.version, references.prompts))
             return 0.0
 
-    with one_batch(tmp_path, Recording()) as (runtime, _):
+    with running(tmp_path, publisher=Recording()) as (runtime, _):
+        runtime.next_batch()
         runtime.update_finished(Update(1, NoPolicy()))
-    assert len(asked) == 2
-    assert all(asked)
+        runtime.next_batch()
+    assert [(version, of) for version, of, _ in asked] == [(0, 0), (1, 1)]
+    assert all(prompts for _, _, prompts in asked)
+
+
+def test_an_error_of_every_episode_ends_the_run(tmp_path: Path) -> None:
+    class Wrong(EchoEnv):
+        def start(self, options: dict[str, Any]) -> str:
+            raise ConfigError("no such task")
+
+    with running(tmp_path, make_env=Wrong) as (runtime, _):
+        with pytest.raises(ConfigError, match="no such task"):
+            runtime.next_batch()
+
+
+def test_a_run_that_stands_still_ends_and_says_who_waits(tmp_path: Path) -> None:
+    gate = threading.Event()
+
+    class Hanging(EchoEnv):
+        def start(self, options: dict[str, Any]) -> str:
+            gate.wait(10)
+            return super().start(options)
+
+    with (
+        RunStore(tmp_path) as store,
+        Rollout(Hanging, lambda _: PolicyAgent(lambda *_: STOP)) as rollout,
+    ):
+        tasks = UniformTasks(["a", "b", "c"])
+        run = Run(rollout, Sync(2), tasks, store, slots=1, stall_s=0.05, tick_s=0.02)
+        with Runtime(run) as runtime:
+            runtime.begin(Start(0, NoPolicy()))
+            with pytest.raises(InfraError, match="waits for reset") as caught:
+                runtime.next_batch()
+            gate.set()
+        assert "1 active, 1 queued" in str(caught.value)
+
+
+def test_using_a_runtime_that_has_not_begun_says_so(tmp_path: Path) -> None:
+    with (
+        RunStore(tmp_path) as store,
+        Rollout(EchoEnv, lambda _: PolicyAgent(STOP.format)) as rollout,
+    ):
+        runtime = Runtime(Run(rollout, Sync(2), UniformTasks(["a"]), store))
+        with pytest.raises(TrainingError, match="begin first"):
+            runtime.next_batch()

@@ -25,11 +25,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from agentic_gym.engines.base import ANY as ANY  # which replica: the driver takes one
 from agentic_gym.engines.base import PublishMode
 from agentic_gym.errors import ConfigError
-
-ANY = -1
-"""No particular replica: the driver takes the one with the least to do."""
 
 
 @dataclass(frozen=True, slots=True)

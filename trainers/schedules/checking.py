@@ -71,7 +71,8 @@ class Episode:
         launched_at: version of the trainer then.
         left: seconds that it still takes.
         breaks_at: of ``left``; negative: never.
-        state: "waiting", "running", "parked", "finished", "batch", "trained" or "dropped".
+        state: "waiting", "running", "parked", "broken", "late" (finished, and the schedule does not know
+            yet), "finished", "batch", "trained" or "dropped".
         versions: of the weights that it was sampled from, oldest first.
         replica: that serves it.
         placed: by the schedule, not by the driver.
@@ -207,7 +208,7 @@ class _Model:
     def _next_event(self) -> base.Event:
         """Lets time pass until something happens."""
         if self.echoes and self.rng.random() < 0.5:
-            return self.echoes.popleft()
+            return self._echo()
         running = [e for e in self.episodes.values() if e.state == "running"]
         times: list[tuple[float, int, object]] = [
             (max(0.0, episode.left - max(0.0, episode.breaks_at)), 0, episode)
@@ -234,6 +235,13 @@ class _Model:
         if isinstance(what, int):
             return self._published(what) if kind == 2 else self._revive(what)
         return self._tick()
+
+    def _echo(self) -> base.Event:
+        event = self.echoes.popleft()
+        if isinstance(event, base.Finished):
+            episode = self.episodes[event.trajectory_id]
+            episode.state = "finished" if episode.state == "late" else episode.state
+        return event
 
     def _end(self, episode: Episode) -> base.Event:
         if episode.breaks_at >= 0:
@@ -319,7 +327,8 @@ class _Model:
             if episode.state in {"waiting", "running", "broken", "parked"}:
                 episode.state = "parked"
                 parked.append(known)
-            elif episode.state == "finished":
+            elif episode.state in {"late", "finished"}:
+                episode.state = "finished"
                 finished.append(known)
         self.rng.shuffle(finished)
         self.schedule = self.make()
@@ -333,21 +342,25 @@ class _Model:
             case base.Launch():
                 self._launch(action)
             case base.Retry(name, replica):
-                episode = self._expect(action, name, "waiting", "running", "broken", "parked")
-                episode.versions.clear()
-                self._attempt(episode)
+                states = "waiting", "running", "broken", "parked", "late"
+                episode = self._expect(action, name, *states)
+                if episode.state != "late":
+                    episode.versions.clear()
+                    self._attempt(episode)
                 self._wait(episode, replica)
             case base.Resume(name, replica):
-                self._wait(self._expect(action, name, "parked"), replica)
+                self._wait(self._expect(action, name, "parked", "late"), replica)
             case base.Park(name):
-                episode = self._expect(action, name, "waiting", "running")
-                episode.state = "parked"
-                if self.rng.random() < self.weather.echo:  # its result was on the way
-                    episode.state, episode.left = "finished", 0.0
+                episode = self._expect(action, name, "waiting", "running", "late")
+                if episode.state == "late":
+                    return
+                ran, episode.state = episode.state == "running", "parked"
+                if ran and self.rng.random() < self.weather.echo:  # its result was on the way
+                    episode.state, episode.left = "late", 0.0
                     self._sampled_by(episode, self.replicas.get(episode.replica, self.version))
                     self.echoes.append(base.Finished(name, episode.length))
             case base.Migrate(name, replica):
-                self._wait(self._expect(action, name, "waiting", "running"), replica)
+                self._wait(self._expect(action, name, "waiting", "running", "late"), replica)
             case base.Drop(name, reason):
                 self._drop(action, name, reason)
             case base.Emit(names):
@@ -381,7 +394,8 @@ class _Model:
     def _wait(self, episode: Episode, replica: int) -> None:
         if replica != ANY and replica not in self.replicas:
             raise self._breach(f"{episode.name} is sent to replica {replica}, which is gone")
-        episode.state, episode.replica, episode.placed = "waiting", replica, replica != ANY
+        if episode.state != "late":  # what has finished meanwhile is left as it is
+            episode.state, episode.replica, episode.placed = "waiting", replica, replica != ANY
 
     def _start_waiting(self) -> None:
         free = self.slots - sum(1 for e in self.episodes.values() if e.state == "running")
@@ -403,7 +417,8 @@ class _Model:
             )
 
     def _drop(self, action: base.Action, name: str, reason: str) -> None:
-        episode = self._expect(action, name, "waiting", "running", "broken", "parked", "finished")
+        states = "waiting", "running", "broken", "parked", "late", "finished"
+        episode = self._expect(action, name, *states)
         if not reason:
             raise self._breach(f"{name} is dropped without a reason")
         excused = ("broke", "not whole")

@@ -1,0 +1,378 @@
+"""Drives a schedule with real episodes, on one event loop: events in, actions carried out.
+
+Everything that must survive a kill goes through the store before it has an effect: launches before episodes
+start, trajectories when they finish, prefixes while they are played, a batch before the trainer sees it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agentic_gym.engines.base import PublishMode
+from agentic_gym.episode import Launch
+from agentic_gym.errors import EngineError, InfraError
+from agentic_gym.store import LaunchRecord
+from agentic_gym.trainers.episodes import Episodes, EpisodeTimes
+from agentic_gym.trainers.rollout_metrics import RolloutMetrics
+from agentic_gym.trainers.run_parts import STATE, Run, Weights, episode_seed, oldest_version
+from agentic_gym.trainers.schedules import base
+from agentic_gym.trainers.source import Batch
+from agentic_gym.trainers.waiting import who_waits
+from agentic_gym.types import Outcome, Trajectory
+
+
+class Conductor:
+    """See the module. Every method runs on the loop; the callbacks are called there.
+
+    Args:
+        run: what to work with.
+        weights: that the first episodes are sampled from.
+        on_batch: given each batch.
+        on_error: given what ends the run.
+        on_trajectory: told of each trajectory that arrives.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        weights: Weights,
+        *,
+        on_batch: Callable[[Batch], None],
+        on_error: Callable[[BaseException], None],
+        on_trajectory: Callable[[Trajectory], None] = lambda trajectory: None,
+    ) -> None:
+        self._run = run
+        self._weights = weights
+        self._on_batch = on_batch
+        self._on_error = on_error
+        self._on_trajectory = on_trajectory
+        self._episodes = Episodes(
+            run.rollout, run.slots, run.replicas, self._ended, self._played, self._on_error
+        )
+        self._records: dict[str, LaunchRecord] = {}
+        self._prefixes: dict[str, Trajectory] = {}  # from before a restart
+        self._unsaved: dict[str, Trajectory] = {}
+        self._publishing: dict[int, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._training = False
+        self._began = self._progress = time.perf_counter()
+        self.metrics = RolloutMetrics()
+
+    # ---- what the runtime calls ------------------------------------------------------------------
+
+    async def begin(self) -> None:
+        """Loads the weights everywhere and lets the schedule start from what the ledger knows."""
+        run = self._run
+        if run.replicas is not None:
+            run.replicas.on_down = self._replica_down
+            await asyncio.gather(*(self._load(r, "wait") for r in run.replicas.versions))
+        version = self._weights.version
+        self._prefixes = {prefix.trajectory_id: prefix for prefix in run.store.carried()}
+        parked = []
+        for record in run.store.in_flight():
+            self._records[record.trajectory_id] = record
+            prefix = self._prefixes.get(record.trajectory_id)
+            oldest = version if prefix is None else oldest_version(prefix, version)
+            parked.append(base.Known(record.trajectory_id, oldest))
+        finished = [
+            base.Known(t.trajectory_id, oldest_version(t, version)) for t in run.store.buffered()
+        ]
+        next_group = int(run.store.get_state(STATE, {}).get("next_group", 0))
+        self._handle(base.Begun(parked, finished, next_group, version, self._served()))
+        self._spawn(self._tick())
+
+    async def trained(self, weights: Weights) -> None:
+        """The batch has been trained on."""
+        self._training = False
+        self._weights = weights
+        self._handle(base.Trained(weights.version))
+
+    async def replayed(self, weights: Weights) -> None:
+        """A batch that was recorded before a restart has been trained on; nothing is played yet."""
+        self._weights = weights
+
+    async def finish(self, weights: Weights) -> None:
+        """Ends what runs; every replica then serves these weights."""
+        self._weights = weights
+        await self.close()
+        if self._run.replicas is not None:
+            await asyncio.gather(*(self._load(r, "abort") for r in self._run.replicas.versions))
+
+    async def close(self) -> None:
+        """Ends what runs, and keeps the prefixes of it."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._episodes.close()
+        self._save()
+
+    async def state_dict(self) -> dict[str, Any]:
+        """State of schedule and task selector."""
+        return self._state()
+
+    # ---- events ----------------------------------------------------------------------------------
+
+    def _handle(self, event: base.Event) -> None:
+        if not isinstance(event, base.Tick):
+            self._progress = time.perf_counter()
+        try:
+            self._execute(self._run.schedule.handle(event))
+        except BaseException as error:
+            self._on_error(error)
+
+    def _ended(self, trajectory: Trajectory, times: EpisodeTimes) -> None:
+        name = trajectory.trajectory_id
+        self._unsaved.pop(name, None)
+        self._on_trajectory(trajectory)
+        if trajectory.outcome is Outcome.INFRA_ERROR:
+            self.metrics.broke()
+            self._handle(base.Failed(name, trajectory.error or "unknown"))
+            return
+        self._records.pop(name, None)
+        seconds = float(trajectory.metrics.get("duration_s", 0.0))
+        if self._run.order is not None:
+            self._run.order.observe(trajectory)
+        self.metrics.ended(seconds, times.queued, times.paused)
+        try:
+            self._run.store.finish(trajectory)
+        except BaseException as error:
+            self._on_error(error)
+            return
+        self._handle(base.Finished(name, seconds))
+
+    def _played(self, so_far: Trajectory) -> None:
+        self._progress = time.perf_counter()
+        self._unsaved[so_far.trajectory_id] = so_far
+
+    def _replica_down(self, replica: int) -> None:
+        self._handle(base.ReplicaDown(replica))
+        if self._run.replicas is not None and not self._run.replicas.versions:
+            self._on_error(EngineError("the last replica of the engine is gone"))
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(self._run.tick_s)
+            self._save()
+            replicas = self._run.replicas
+            loads = {} if replicas is None else replicas.loads()
+            now = datetime.datetime.now()
+            self._handle(
+                base.Tick(
+                    time.perf_counter() - self._began,
+                    now.hour + now.minute / 60,
+                    {
+                        r: base.ReplicaLoad(load.kv_tokens, load.kv_capacity)
+                        for r, load in loads.items()
+                    },
+                )
+            )
+            self.metrics.sample(
+                busy=self._episodes.num_generating > 0, active=self._episodes.num_active
+            )
+            idle = time.perf_counter() - self._progress
+            if idle > self._run.stall_s and not self._training:
+                self._on_error(InfraError(self._stalled(idle)))
+                return
+
+    def _stalled(self, idle: float) -> str:
+        waiting = who_waits(
+            self._episodes.entries(),
+            self._run.replicas,
+            list(self._publishing),
+            time.perf_counter(),
+        )
+        return (
+            f"nothing has happened for {idle:.0f} s (stall_timeout_s): no turn, no result, no update. "
+            f"Who waits for whom:\n{waiting}"
+        )
+
+    def _save(self) -> None:
+        """Keeps the turns that were played since the last time."""
+        unsaved, self._unsaved = self._unsaved, {}
+        wanted = [prefix for name, prefix in unsaved.items() if name in self._records]
+        try:
+            self._run.store.carry_all(wanted)
+        except BaseException as error:
+            self._on_error(error)
+
+    # ---- actions ---------------------------------------------------------------------------------
+
+    def _execute(self, actions: Sequence[base.Action]) -> None:
+        self._launch([action for action in actions if isinstance(action, base.Launch)])
+        for action in actions:
+            match action:
+                case base.Retry(name, replica):
+                    self._retry(name, replica)
+                case base.Resume(name, replica):
+                    self._resume(name, replica)
+                case base.Park(name):
+                    self._episodes.park(name)
+                case base.Migrate(name, replica):
+                    self._episodes.migrate(name, replica)
+                    self.metrics.count("migrations")
+                case base.Drop(name, reason):
+                    self._drop(name, reason)
+                case base.Emit(names):
+                    self._emit(names)
+                case base.Publish(replicas, mode):
+                    self._publish(replicas, mode)
+                case base.Assign(replica, role):
+                    self.metrics.assigned(replica, role)
+                case base.Halt(reason):
+                    raise InfraError(
+                        f"{reason}. Nothing is lost: mend it and resume the run (agentic-gym doctor "
+                        "shows what works here)"
+                    )
+                case base.Launch():
+                    pass  # done
+
+    def _launch(self, groups: Sequence[base.Launch]) -> None:
+        if not groups:
+            return
+        made = [(launch, self._task(launch)) for launch in groups]
+        records = [
+            LaunchRecord(
+                base.trajectory_id(launch.group, member),
+                task,
+                base.group_id(launch.group),
+                episode_seed(self._run.seed, launch.group, member),
+                self._version_of(launch.replica),
+            )
+            for launch, task in made
+            for member in range(launch.size)
+        ]
+        # The cursor is written with the launches that it stands behind, and before them: whichever of
+        # the two writes a kill comes after, :func:`complete_launch` finds both or can make the second.
+        store = self._run.store
+        store.put_state(
+            STATE,
+            {
+                **self._state(),
+                "next_group": groups[-1].group + 1,
+                "before": store.counts().launches,
+                "launches": [
+                    [r.trajectory_id, r.task_id, r.group_id, r.seed, r.version] for r in records
+                ],
+            },
+        )
+        store.launch(records)
+        replicas = {base.group_id(launch.group): launch.replica for launch in groups}
+        for record in records:
+            self._records[record.trajectory_id] = record
+            self._start(record, replicas[record.group_id])
+
+    def _task(self, launch: base.Launch) -> str:
+        if launch.task_of is None:
+            return self._run.tasks.next_task()
+        return self._run.store.task_of(base.group_id(launch.task_of))
+
+    def _start(self, record: LaunchRecord, replica: int, prefix: Trajectory | None = None) -> None:
+        launch = Launch(
+            record.trajectory_id,
+            record.task_id,
+            record.group_id,
+            record.seed,
+            self._run.options(record.task_id),
+        )
+        order = self._run.order
+        rank = 0.0 if order is None else order.rank(record.task_id)
+        self._episodes.start(launch, replica=replica, prefix=prefix, rank=rank)
+
+    def _retry(self, name: str, replica: int) -> None:
+        """From nothing: whatever is kept of it is forgotten, also in the ledger."""
+        old = self._records[name]
+        record = LaunchRecord(name, old.task_id, old.group_id, old.seed, self._version_of(replica))
+        self._records[name] = record
+        self._prefixes.pop(name, None)
+        self._unsaved.pop(name, None)
+        self._run.store.launch([record])
+        self._start(record, replica)
+        self.metrics.count("retries")
+
+    def _resume(self, name: str, replica: int) -> None:
+        record = self._records.get(name)
+        if record is None or self._episodes.resume(name, replica=replica):
+            return  # it finished while it was parked, or it is here
+        self._start(record, replica, self._prefixes.pop(name, None))
+
+    def _drop(self, name: str, reason: str) -> None:
+        self._records.pop(name, None)
+        self._prefixes.pop(name, None)
+        self._unsaved.pop(name, None)
+        self._episodes.drop(name)
+        self._run.store.drop(name, reason)
+        self.metrics.count("dropped")
+
+    def _emit(self, names: tuple[str, ...]) -> None:
+        update = self._weights.version + 1
+        self._run.store.record_batch(update, names)
+        self._training = True
+        self._on_batch(Batch(update, self._run.store.trajectories(names)))
+
+    # ---- publishing ------------------------------------------------------------------------------
+
+    def _publish(self, replicas: tuple[int, ...] | None, mode: PublishMode) -> None:
+        for replica in self._served() if replicas is None else replicas:
+            before = self._publishing.get(replica)
+            self._publishing[replica] = self._spawn(self._load_and_tell(replica, mode, before))
+
+    async def _load_and_tell(
+        self, replica: int, mode: PublishMode, before: asyncio.Task[None] | None
+    ) -> None:
+        if before is not None:
+            await asyncio.wait({before})
+        try:
+            version = await self._load(replica, mode)
+        except EngineError as error:
+            if self._run.replicas is None or replica in self._run.replicas.versions:
+                self._on_error(error)
+            return  # it died meanwhile: the schedule was told
+        if self._publishing.get(replica) is asyncio.current_task():
+            del self._publishing[replica]
+        self._handle(base.Published(version, replica))
+
+    async def _load(self, replica: int, mode: PublishMode) -> int:
+        """Loads the newest weights into a replica and proves that it serves them."""
+        weights, run = self._weights, self._run
+        if run.publisher is not None and run.replicas is not None and weights.references:
+            began = time.perf_counter()
+            gap = await run.publisher.publish(
+                run.replicas.replica(replica),
+                weights.tensors,
+                weights.version,
+                weights.references,
+                mode,
+            )
+            self.metrics.published(time.perf_counter() - began, gap)
+        return weights.version
+
+    # ---- small things ----------------------------------------------------------------------------
+
+    def _served(self) -> dict[int, int]:
+        """Version that each replica serves."""
+        replicas = self._run.replicas
+        return {0: self._weights.version} if replicas is None else dict(replicas.versions)
+
+    def _version_of(self, replica: int) -> int:
+        served = self._served()
+        return served.get(replica, min(served.values(), default=self._weights.version))
+
+    def _state(self) -> dict[str, Any]:
+        run = self._run
+        order = {} if run.order is None else {"order": run.order.state_dict()}
+        return {"schedule": run.schedule.state_dict(), "tasks": run.tasks.state_dict(), **order}
+
+    def _spawn(self, coroutine: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._on_error(error)

@@ -1,0 +1,89 @@
+"""What a run on one machine is put together from, and what a restart does with the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from agentic_gym.engines.replicas import ReplicaSet
+from agentic_gym.rollout import Rollout
+from agentic_gym.store import LaunchRecord, RunStore
+from agentic_gym.trainers.ordering import LongestFirst
+from agentic_gym.trainers.publisher import References, WeightPublisher
+from agentic_gym.trainers.schedules import base
+from agentic_gym.trainers.selection import TaskSelector
+from agentic_gym.types import Trajectory
+
+STATE = "runtime"
+"""Key of the conductor's state in the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The newest weights of the trainer.
+
+    Attributes:
+        version: number of updates made.
+        tensors: by the names that the causal LM has on disk; nobody changes them any more.
+        references: to prove that an engine serves them.
+    """
+
+    version: int
+    tensors: Mapping[str, Any]
+    references: References | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a conductor works with.
+
+    Attributes:
+        rollout: plays episodes.
+        schedule: decides.
+        tasks: gives each group its task.
+        store: of the run.
+        replicas: of the engine; None where agents have no engine.
+        publisher: loads weights and proves them; None where nothing is published.
+        slots: episodes at once.
+        seed: of the run.
+        options: makes the options of ``env.reset`` from a task id.
+        order: of queued episodes; None: as they were launched.
+        stall_s: seconds without any progress after which the run ends with a report of who waits for whom.
+        tick_s: seconds between ticks: of the schedule, and of what is saved of running episodes.
+    """
+
+    rollout: Rollout
+    schedule: base.Schedule
+    tasks: TaskSelector
+    store: RunStore
+    replicas: ReplicaSet | None = None
+    publisher: WeightPublisher | None = None
+    slots: int = 16
+    seed: int = 0
+    options: Callable[[str], Mapping[str, Any]] = lambda task_id: {"task_id": task_id}
+    order: LongestFirst | None = None
+    stall_s: float = 900.0
+    tick_s: float = 1.0
+
+
+def episode_seed(run_seed: int, group: int, member: int) -> int:
+    """Seed of an episode: fixed by its place in the run, not by when it is launched."""
+    return int(np.random.SeedSequence([run_seed, group, member]).generate_state(1)[0] >> 1)
+
+
+def oldest_version(trajectory: Trajectory, default: int) -> int:
+    """Of the weights that a trajectory was sampled from; ``default`` if nothing was sampled."""
+    stream = trajectory.tokens
+    if stream is None or not stream.sampled.any():
+        return default
+    return int(stream.versions[stream.sampled].min())
+
+
+def complete_launch(store: RunStore, saved: Mapping[str, Any]) -> None:
+    """Launches what was about to be launched when the state was saved, if a kill came between."""
+    launches = [LaunchRecord(*fields) for fields in saved.get("launches", ())]
+    if launches and store.counts().launches == saved["before"]:
+        store.launch(launches)

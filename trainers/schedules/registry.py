@@ -1,0 +1,114 @@
+"""Schedules by name, for configurations and commands.
+
+An option is a keyword argument of the schedule's class; one that a schedule does not read is refused, since
+a silent option is a wrong experiment. ``concurrency`` and ``replicas`` say what the machinery is, so they
+are given once, and reach the schedules that ask: as ``max_concurrent``, and for the roofline batch of
+``relay`` where nobody says what it is.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+from agentic_gym.errors import ConfigError
+from agentic_gym.suggest import nearest_or_all
+from agentic_gym.trainers.schedules.base import Schedule
+
+_CLASSES = {
+    "bounded_async": "bounded_async:BoundedAsync",
+    "relay": "relay:Relay",
+    "streaming": "streaming:Streaming",
+    "sync": "sync:Sync",
+    "tail_batching": "tail_batching:TailBatching",
+}
+
+_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "bounded_async": {"max_staleness": 4},  # where AReaL's scores still hold: its table of eta
+    "streaming": {"window": 3},
+}
+"""Options without which a schedule cannot be made, and what they are unless they are given."""
+
+_GIVEN = ("batch_size", "group_size", "max_concurrent")
+"""Keyword arguments that are not options: they are given in other words."""
+
+
+def schedule_names() -> tuple[str, ...]:
+    """Names that :func:`make_schedule` takes, sorted."""
+    return tuple(sorted(_CLASSES))
+
+
+def schedule_options(name: str) -> dict[str, Any]:
+    """Options that a schedule reads, and their defaults.
+
+    >>> sorted(schedule_options("sync"))
+    ['max_lost_groups', 'max_retries']
+
+    Raises:
+        ConfigError: there is no schedule of that name.
+    """
+    parameters = inspect.signature(_find(name)).parameters.values()
+    options = {p.name: p.default for p in parameters if p.name not in _GIVEN}
+    options |= _DEFAULTS.get(name, {})
+    if "roofline_batch" in options:
+        options["roofline_batch"] = None  # an equal share of the concurrency
+    return options
+
+
+def make_schedule(
+    name: str,
+    batch_size: int,
+    group_size: int = 1,
+    concurrency: int = 256,
+    replicas: int = 1,
+    **options: Any,
+) -> Schedule:
+    """Makes a schedule.
+
+    Args:
+        name: one of :func:`schedule_names`.
+        batch_size: trajectories of an update.
+        group_size: trajectories of one task, launched together.
+        concurrency: trajectories that run at once, on all replicas together. A schedule that launches
+            batch by batch does not read it.
+        replicas: of the engine.
+        options: of the schedule: :func:`schedule_options`.
+
+    Raises:
+        ConfigError: the name or an option is unknown, or a value is out of range.
+    """
+    if replicas < 1:
+        raise ConfigError(f"replicas={replicas} must be positive")
+    schedule = _find(name)
+    known = schedule_options(name)
+    for option in options:
+        if option not in known:
+            raise ConfigError(
+                f"the schedule {name!r} reads no {option!r}.{nearest_or_all(option, sorted(known))}"
+            )
+    keywords = {**_DEFAULTS.get(name, {}), **options}
+    asked = inspect.signature(schedule).parameters
+    if "max_concurrent" in asked:
+        keywords["max_concurrent"] = concurrency
+        if name == "streaming":  # more than a batch: a batch is finished while others go on
+            more = batch_size + max(group_size, batch_size // 2)
+            keywords["max_concurrent"] = max(concurrency, more)
+    if "roofline_batch" in asked and keywords.get("roofline_batch") is None:
+        keywords["roofline_batch"] = max(group_size, math.ceil(concurrency / replicas))
+    try:
+        made: Schedule = schedule(batch_size, group_size, **keywords)
+    except (TypeError, AttributeError) as error:
+        words = ", ".join(f"{key}={value!r}" for key, value in options.items())
+        raise ConfigError(f"the schedule {name!r} cannot use {words}: {error}") from error
+    return made
+
+
+def _find(name: str) -> Callable[..., Any]:
+    if name not in _CLASSES:
+        raise ConfigError(f"there is no schedule {name!r}.{nearest_or_all(name, schedule_names())}")
+    module, _, cls = _CLASSES[name].partition(":")
+    found: Callable[..., Any] = getattr(import_module(f"{__package__}.{module}"), cls)
+    return found
