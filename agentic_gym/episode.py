@@ -126,6 +126,7 @@ async def _play(
         await _recall(env, agent, prefix, record)
     while True:
         watch.phase("generate")
+        turn_began = record.wall_s
         action, reason = await _act(agent, record, limit_s)
         if action is None:
             watch.phase("truncate")
@@ -142,6 +143,7 @@ async def _play(
                 finish_reason=action.finish_reason,
                 generate_s=action.generate_s,
                 step_s=record.elapsed_s - began,
+                began_s=turn_began,
                 info=_facts(info),
             ),
             info,
@@ -220,6 +222,7 @@ class _Record:
         self._clock = clock
         self._paused_s = paused_s
         self._began = clock()
+        self._began_at = time.time()
         self._prompt = ""
         self._turns: list[Turn] = []
         self._tags: dict[str, str] = {}
@@ -230,8 +233,14 @@ class _Record:
         self.tokens: TokenStream | None = None
 
     @property
+    def wall_s(self) -> float:
+        """Seconds since the episode began."""
+        return self._clock() - self._began
+
+    @property
     def elapsed_s(self) -> float:
-        return self._clock() - self._began - self._paused_s()
+        """Of these, its own: those in which it was kept waiting do not count."""
+        return self.wall_s - self._paused_s()
 
     def begin(self, observation: str, info: Mapping[str, Any]) -> None:
         self._prompt = observation
@@ -271,6 +280,7 @@ class _Record:
     def trajectory(self) -> Trajectory:
         launch = self._launch
         times = {
+            "began_at": self._began_at,
             "duration_s": self.elapsed_s,
             "paused_s": self._paused_s(),
             "generate_s": sum(turn.generate_s for turn in self._turns),

@@ -31,11 +31,10 @@ from agentic_gym.trainers.models import DecoderShape, load_policy, make_decoder
 from agentic_gym.trainers.ordering import LongestFirst
 from agentic_gym.trainers.ppo_trainer import AgenticPPOTrainer
 from agentic_gym.trainers.publisher import WeightPublisher
-from agentic_gym.trainers.run_config import TrainConfig, import_object
+from agentic_gym.trainers.rollout_metrics import PARKED_ALARM
+from agentic_gym.trainers.run_config import TrainConfig, import_object, schedule_of
 from agentic_gym.trainers.run_parts import Run
 from agentic_gym.trainers.runtime import Runtime
-from agentic_gym.trainers.schedules.base import Schedule
-from agentic_gym.trainers.schedules.registry import make_schedule
 from agentic_gym.trainers.selection import UniformTasks
 from agentic_gym.trainers.source import TrajectorySource
 from agentic_gym.trainers.tokenizer import train_tokenizer
@@ -258,7 +257,7 @@ class Assembly:
         config = self._config
         return Run(
             rollout=rollout,
-            schedule=self.make_schedule(),
+            schedule=schedule_of(config),
             tasks=UniformTasks(self.train_tasks(), seed=config.seed),
             store=self._store,
             replicas=self.engine,
@@ -267,22 +266,6 @@ class Assembly:
             seed=config.seed,
             order=LongestFirst() if config.rollout.longest_first else None,
             stall_s=config.rollout.stall_timeout_s,
-        )
-
-    def make_schedule(self) -> Schedule:
-        """The run's schedule, new.
-
-        Raises:
-            ConfigError: there is none of that name, or its options are wrong.
-        """
-        config = self._config
-        return make_schedule(
-            config.schedule,
-            batch_size=config.ppo.episodes_per_update,
-            group_size=config.ppo.group_size,
-            concurrency=config.rollout.concurrency,
-            replicas=config.rollout.replicas,
-            **config.schedule_options,
         )
 
     def _lend(self, replicas: int) -> None:
@@ -379,10 +362,20 @@ class _Progress(TrainerCallback):  # type: ignore[misc]  # untyped base
             "return": "reward",
             "entropy": "entropy",
             "kl": "kl",
+            "staleness": "staleness_mean",
             "batch s": "time_batch_s",
+            "idle: trainer": "trainer_idle_share",
+            "engine": "engine_idle_share",
         }
-        words = [f"{word} {logs[key]:.3f}" for word, key in shown.items() if key in logs]
+        # Of a synchronous run every token is fresh.
+        words = [f"{word} {logs[key]:.3f}" for word, key in shown.items() if logs.get(key)]
         self._console.print(f"  update {state.global_step}/{self._updates}: {', '.join(words)}")
+        parked = logs.get("parked_share", 0.0)
+        if parked > PARKED_ALARM:
+            self._console.print(
+                f"  note  episodes spent {100 * parked:.0f} % of their time parked (alarm at "
+                f"{100 * PARKED_ALARM:.0f} %): a smaller batch, or more reserve, waits less"
+            )
 
 
 class _OnUpdate(TrainerCallback):  # type: ignore[misc]  # untyped base

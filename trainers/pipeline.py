@@ -34,7 +34,12 @@ from agentic_gym.store import RunStore
 from agentic_gym.trainers.assembly import Assembly
 from agentic_gym.trainers.models import check_source
 from agentic_gym.trainers.phase_times import PhaseTimes
-from agentic_gym.trainers.run_config import EvalSection, TrainConfig, import_object
+from agentic_gym.trainers.run_config import (
+    EvalSection,
+    TrainConfig,
+    import_object,
+    schedule_of,
+)
 from agentic_gym.types import Trajectory
 
 CONFIG_FILE = "config.yaml"
@@ -79,6 +84,7 @@ class Pipeline:
     ) -> None:
         self._config = config
         self._console = console or Console(stderr=True)
+        schedule_of(config)  # refused before the folder is taken
         _claim(config, resume=resume)
         self._store = RunStore(config.output_dir)
         self._store.put_state("name", config.name)

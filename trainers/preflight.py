@@ -25,7 +25,7 @@ from agentic_gym.store import RunStore
 from agentic_gym.trainers.assembly import Assembly
 from agentic_gym.trainers.models import check_source
 from agentic_gym.trainers.publisher import WeightPublisher
-from agentic_gym.trainers.run_config import TrainConfig, import_object
+from agentic_gym.trainers.run_config import TrainConfig, import_object, schedule_of
 from agentic_gym.trainers.source import RecordedSource
 from agentic_gym.types import Outcome, TokenStream, Trajectory, Turn
 
@@ -44,6 +44,7 @@ def preflight(config: TrainConfig, *, console: Console | None = None) -> None:
     """
     console = console or Console(stderr=True)
     _try(console, "output folder", lambda: check_folder(config.output_dir, "output_dir"))
+    _try(console, f"schedule {config.schedule}", lambda: schedule_of(config))
     check_source(config.model)
     folder = Path(tempfile.mkdtemp(prefix="agentic-gym-preflight-"))
     small = _small(config, folder)

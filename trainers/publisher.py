@@ -78,7 +78,7 @@ class WeightPublisher:
             policy: of the trainer.
             version: of its weights.
             samples: sequences to compare, the first few of which are taken, and of each the first tokens.
-                None: :data:`FIRST_SAMPLES`.
+                Where there are none: :data:`FIRST_SAMPLES`.
         """
         known = [(prompt, tokens) for prompt, tokens in samples if len(prompt) and len(tokens)]
         chosen = [

@@ -13,8 +13,17 @@ from pydantic import Field
 
 from agentic_gym.config import ReadWhen, StrictConfig
 from agentic_gym.errors import ConfigError
+from agentic_gym.trainers.schedules.base import Schedule
+from agentic_gym.trainers.schedules.registry import make_schedule
 from agentic_gym.trainers.warm_start import WarmStartConfig
 
+_GIVEN = {
+    "batch_size": "ppo.episodes_per_update",
+    "group_size": "ppo.group_size",
+    "concurrency": "rollout.concurrency",
+    "max_concurrent": "rollout.concurrency",
+    "replicas": "rollout.replicas",
+}
 Positive = Annotated[int, Field(gt=0)]
 Rate = Annotated[float, Field(gt=0)]
 
@@ -174,6 +183,25 @@ class TrainConfig(StrictConfig):
     evaluations: dict[str, EvalSection] = Field(default_factory=dict)
     baselines: dict[str, str] = Field(default_factory=dict)
     baseline_tasks: Annotated[int, Field(ge=0)] = 0
+
+
+def schedule_of(config: TrainConfig) -> Schedule:
+    """The run's schedule, new.
+
+    Raises:
+        ConfigError: there is none of that name, or its options are wrong.
+    """
+    for name, key in _GIVEN.items():
+        if name in config.schedule_options:
+            raise ConfigError(f"schedule_options sets {name!r}, which the run says in {key}")
+    return make_schedule(
+        config.schedule,
+        batch_size=config.ppo.episodes_per_update,
+        group_size=config.ppo.group_size,
+        concurrency=config.rollout.concurrency,
+        replicas=config.rollout.replicas,
+        **config.schedule_options,
+    )
 
 
 def import_object(path: str) -> Any:

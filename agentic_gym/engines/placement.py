@@ -41,7 +41,7 @@ class Session:
         placed: its home was named, not left to us.
         parked: its requests wait.
         released: to be forgotten once its last request has ended.
-        requests: that run or wait.
+        requests: that run or wait, in the order in which they came.
         held: replicas that may hold keys and values of it.
         num_tokens: of its conversation, as far as is known.
     """
@@ -51,7 +51,7 @@ class Session:
     placed: bool = False
     parked: bool = False
     released: bool = False
-    requests: set[Request] = field(default_factory=set)
+    requests: list[Request] = field(default_factory=list)
     held: set[Replica] = field(default_factory=set)
     num_tokens: int = 0
 

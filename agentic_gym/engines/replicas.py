@@ -191,7 +191,7 @@ class ReplicaSet:
         session.released = session_id is None
         request = Request(request_id, session, asyncio.get_running_loop())
         self._requests[request_id] = request
-        session.requests.add(request)
+        session.requests.append(request)
         try:
             return await self._serve(request, list(prompt_ids), sampling)
         finally:

@@ -49,6 +49,7 @@ class ScriptedEngine:
         self._free = asyncio.Condition()
         self._waiting_publishes = 0
         self._closed = False
+        self._death: EngineError | None = None
         self.released: list[str] = []
         self.prompts: list[tuple[int, ...]] = []
 
@@ -59,7 +60,7 @@ class ScriptedEngine:
 
     @property
     def alive(self) -> bool:
-        """False once it is closed."""
+        """False once it is closed or has died."""
         return not self._closed
 
     @property
@@ -76,11 +77,13 @@ class ScriptedEngine:
         session_id: str | None = None,
     ) -> Completion:
         """The next scripted completion, cut at ``max_tokens``."""
-        if self._closed:
-            raise EngineError("the engine is closed")
+        self._check()
         self._aborted[request_id] = False
         try:
-            return await self._say(prompt_ids, sampling, request_id)
+            completion = await self._say(prompt_ids, sampling, request_id)
+            if self._death is not None:
+                raise self._death
+            return completion
         finally:
             del self._aborted[request_id]
             self._held.pop(request_id, None)
@@ -100,6 +103,7 @@ class ScriptedEngine:
         self, weights: Mapping[str, Any], version: int, *, mode: PublishMode = "wait"
     ) -> None:
         """Changes the version; running requests wait, go on or end by ``mode``."""
+        self._check()
         if mode == "abort":
             await self._abort(self._held)
         async with self._free:
@@ -110,12 +114,22 @@ class ScriptedEngine:
                 finally:
                     self._waiting_publishes -= 1
                     self._free.notify_all()
+            self._check()
             self._version = version
 
     async def close(self) -> None:
         """Ends running requests."""
         self._closed = True
         await self._abort(self._aborted)
+
+    async def die(self) -> None:
+        """Fails, as an engine does whose machine is gone: what running requests have said is lost."""
+        self._death = EngineError("the engine died: it was told to")
+        await self.close()
+
+    def _check(self) -> None:
+        if self._closed:
+            raise self._death or EngineError("the engine is closed")
 
     async def _abort(self, request_ids: Iterable[str]) -> None:
         self._aborted.update(dict.fromkeys(request_ids, True))

@@ -105,7 +105,7 @@ def test_what_a_synchronous_schedule_takes_over_is_soon_trained(
     check(lambda: Planned(makers, plan), promises, **machine)
 
 
-@settings(deadline=None, derandomize=True, max_examples=100)
+@settings(deadline=None, derandomize=True, max_examples=60)
 @given(
     sizes=SIZES,
     plan=plans("sync", "bounded_async", "tail_batching", "streaming", "relay"),

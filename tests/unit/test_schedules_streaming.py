@@ -71,6 +71,25 @@ def test_an_update_frees_a_replica_for_the_newest_weights_and_the_rest_goes_on()
     assert schedule.replica_versions == {0: 1, 1: 0}
 
 
+def test_new_prompts_wait_for_the_weights_that_are_being_loaded() -> None:
+    schedule = begun(Streaming(2, window=2, max_concurrent=3), 0, 0)
+    schedule.handle(Finished(name(0)))
+    assert schedule.handle(Finished(name(1))) == [Emit((name(0), name(1))), Launch(4, 1, 1)]
+    assert schedule.handle(Trained(1)) == [Migrate(name(4), 0), Publish((1,))]
+    assert schedule.handle(Finished(name(2))) == []
+    assert schedule.handle(Tick(1.0)) == []
+    assert schedule.handle(Published(1, 1)) == [Launch(5, 1, 1)]
+
+
+def test_the_newest_version_gets_replicas_for_what_it_is_about_to_launch() -> None:
+    schedule = begun(Streaming(8, window=1, max_concurrent=16), 0, 0, 0, 0)
+    for number in range(8):
+        schedule.handle(Finished(name(number)))
+    assert schedule.handle(Trained(1))[-1] == Publish((0, 1))
+    assert schedule.handle(Tick(1.0)) == []  # those that load count as its own
+    assert len(schedule.handle(Published(1, 0))) == 8
+
+
 def test_the_window_does_not_slide_before_the_oldest_version_is_collected() -> None:
     schedule = two_versions()
     assert schedule.handle(Finished(name(4))) == [Launch(5, 1, 0)]
@@ -116,6 +135,15 @@ def test_weights_that_are_already_replaced_when_they_arrive_are_not_used() -> No
     assert schedule.handle(Published(2, 0)) == [Launch(3, 1, 0)]
 
 
+def test_weights_that_arrive_before_their_update_is_announced_are_the_newest() -> None:
+    schedule = begun(Streaming(1, window=2, max_concurrent=2), 0, 0)
+    schedule.handle(Finished(name(0)))
+    schedule.handle(Trained(1))
+    schedule.handle(Finished(name(1)))
+    assert schedule.handle(Published(2, 0)) == [Launch(3, 1, 0)]
+    assert schedule.handle(Tick(1.0)) == []
+
+
 def test_a_single_replica_runs_dry_before_it_loads_and_waits_for_the_trainer() -> None:
     schedule = Streaming(1, window=1, max_concurrent=2)
     assert schedule.handle(Begun()) == [Launch(0, 1, 0), Launch(1, 1, 0)]
@@ -136,6 +164,22 @@ def test_a_full_kv_cache_is_relieved_by_the_emptiest_replica_of_the_same_version
     assert schedule.handle(Tick(1.0, loads=loads)) == [Migrate(name(9), 2)]
     loads[0] = ReplicaLoad(90, 100)
     assert schedule.handle(Tick(2.0, loads=loads)) == []
+
+
+def test_the_fullest_is_relieved_first_and_each_by_the_one_that_is_emptiest_then() -> None:
+    schedule = begun(Streaming(39, window=1, max_concurrent=40), 0, 0, 0, 0)
+    loads = {r: ReplicaLoad(tokens, 100) for r, tokens in enumerate([95, 100, 30, 50])}
+    moves = schedule.handle(Tick(1.0, loads=loads))
+    assert moves == [
+        *(Migrate(name(n), 2) for n in (37, 33, 29)),
+        *(Migrate(name(n), 3) for n in (36, 32)),
+    ]
+
+
+def test_a_kv_cache_that_is_full_of_what_ended_is_left_alone() -> None:
+    schedule = begun(Streaming(2, window=1, max_concurrent=3), 0, 0, 0, 0)
+    loads = {3: ReplicaLoad(100, 100), 0: ReplicaLoad(0, 100)}
+    assert schedule.handle(Tick(1.0, loads=loads)) == []
 
 
 def test_a_full_kv_cache_is_not_relieved_by_another_version() -> None:
@@ -173,6 +217,25 @@ def test_nothing_starts_again_under_older_weights() -> None:
     assert schedule.handle(Published(1, 1)) == [Resume(name(4), 1), Launch(5, 1, 1)]
 
 
+def test_nothing_is_launched_under_old_weights_while_something_waits_for_newer_ones() -> None:
+    schedule = Streaming(2, window=3, max_concurrent=3)
+    parked = [Known(name(0), 0), Known(name(1), 0), Known(name(2), 1)]
+    schedule.handle(Begun(parked, [], 3, 1, {0: 0, 1: 1}))
+    assert schedule.handle(ReplicaDown(1)) == []
+    assert schedule.handle(Finished(name(0))) == []
+    assert schedule.handle(Finished(name(1))) == [Emit((name(0), name(1))), Publish((0,))]
+
+
+def test_what_is_parked_counts_as_work_of_the_newest_version() -> None:
+    schedule = Streaming(10, window=5, max_concurrent=19)
+    parked = [Known(name(n), int(n >= 10)) for n in range(19)]
+    actions = schedule.handle(Begun(parked, [], 19, 1, {0: 0, 1: 0, 2: 0, 3: 0, 4: 1}))
+    assert actions[-1] == Publish((2,))
+    actions = schedule.handle(ReplicaDown(4))
+    assert actions[-1] == Publish((1,))
+    assert sum(isinstance(action, Migrate) for action in actions) == 3
+
+
 def test_a_late_end_of_what_is_parked_counts_if_it_is_a_result() -> None:
     schedule = two_versions()
     schedule.handle(ReplicaDown(0))
@@ -200,14 +263,15 @@ def test_the_run_halts_when_every_group_breaks() -> None:
     assert actions[-1] == base.Halt("1 groups in a row broke; the last: no disk")
 
 
-def test_a_replica_that_dies_while_it_loads_is_replaced() -> None:
-    schedule = begun(Streaming(2, window=1, max_concurrent=3), 0, 0)
-    for group in (1, 0):
-        schedule.handle(Finished(name(group)))
-    assert schedule.handle(Trained(1))[-1] == Publish((0,))
-    assert schedule.handle(ReplicaDown(0)) == []  # the other runs the rest of version 0
-    assert schedule.handle(Published(1, 0)) == []
-    assert schedule.handle(ReplicaUp(0, 0)) == [Publish((0,))]
+def test_nothing_waits_for_a_replica_that_dies_while_it_loads() -> None:
+    schedule = begun(Streaming(2, window=2, max_concurrent=3), 0, 0)
+    for event in (Finished(name(0)), Finished(name(1)), Trained(1)):
+        actions = schedule.handle(event)
+    assert actions[-1] == Publish((1,))
+    assert schedule.handle(ReplicaDown(1)) == []  # the other runs the rest of version 0
+    assert schedule.handle(Finished(name(2))) == [Launch(5, 1, 0)]
+    assert schedule.handle(Published(1, 1)) == []
+    assert schedule.handle(ReplicaUp(1, 0)) == [Publish((1,))]
 
 
 def test_after_a_restart_versions_that_are_served_go_on_and_others_start_again() -> None:
@@ -263,6 +327,15 @@ def test_a_replica_without_work_is_lent_and_comes_back_when_no_batch_is_left() -
 
 def test_lent_replicas_come_back_when_the_last_that_generates_dies() -> None:
     assert ahead().handle(ReplicaDown(0))[0] == Assign(1, "generate")
+
+
+def test_a_lent_replica_comes_back_for_what_no_other_can_carry_on() -> None:
+    schedule = Streaming(1, window=3, max_concurrent=4, elastic=True)
+    parked = [Known(name(0), 1), Known(name(4), 3)]
+    finished = [Known(name(n), 3) for n in (1, 2, 3)]
+    actions = schedule.handle(Begun(parked, finished, 5, 3, {0: 1, 1: 3, 2: 3}))
+    assert actions[-1] == Assign(2, "train")
+    assert schedule.handle(ReplicaDown(1)) == [Assign(2, "generate"), Resume(name(4), 2)]
 
 
 def test_lent_replicas_come_back_when_the_trainer_waits_for_the_oldest() -> None:

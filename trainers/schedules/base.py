@@ -12,6 +12,8 @@ What a driver promises:
 
 - Actions are carried out in their order. :class:`Park`, :class:`Drop` and :class:`Migrate` hold at once; a
   result that was already on its way may still come as :class:`Finished` or :class:`Failed`, also twice.
+  What is asked of a trajectory that has finished, while the schedule does not know it yet, changes nothing
+  (:class:`Drop` does take it out).
 - At most one batch is with the trainer: after :class:`Emit` comes :class:`Trained`, before the next one.
 - :class:`Publish` loads the newest weights and is answered by one :class:`Published` a replica.
 - Weights that a replica holds change only by :class:`Publish`. When a replica dies (:class:`ReplicaDown`),

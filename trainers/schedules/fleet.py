@@ -95,7 +95,7 @@ def share_out(work: Mapping[int, int], held: Mapping[int, int], newest: int) -> 
     left = sum(held.values()) - sum(shares.values())
     shares[newest] = max(held.get(newest, 0), min(1, left))
     for _ in range(left - shares[newest]):
-        growing = [v for v in shares if v == newest or (work.get(v, 0) and shares[v] < held[v])]
+        growing = [v for v in shares if v == newest or shares[v] < held[v]]
         neediest = max(growing, key=lambda v: (work.get(v, 0) / (2 * shares[v] + 1), v))
         shares[neediest] += 1
     return shares

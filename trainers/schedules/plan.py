@@ -1,10 +1,10 @@
 """Switching between schedules at step boundaries, by rules.
 
-What suits a run changes: other jobs share the machines by day, episodes grow longer tails, weights that are
-released should come from on-policy updates. Here the schedule changes when an update is done and before
-anything new is launched: what runs is parked, and the next schedule begins with what is known, as after a
-restart. So a schedule needs nothing of its own for this, and the ledger stays exact. Handing over the state
-of one schedule to another was rejected: each pair would need its own conversion.
+What suits a run changes: other jobs share the machines by day, tails grow longer, weights that are released
+should come from on-policy updates. The schedule changes when an update is done and before anything new is
+launched: what runs is parked, and the next schedule begins with what is known, as after a restart. So none
+needs anything of its own for this. Handing one's state to another was rejected: each pair would need its own
+conversion.
 
 A schedule keeps its promises for what it launches itself. What it takes over may be staler, or sampled by
 several versions; it is trained, not dropped.
@@ -51,8 +51,8 @@ class Boundary:
 
     Attributes:
         version: of the trainer's weights.
-        hour: of the day, local time, from 0 to 24; None: no tick has told yet.
-        pressure: finished trajectories that wait for the trainer, in batches; None: no batch was seen yet.
+        hour: of the day, local time, from 0 to 24; None: no tick has told it yet.
+        pressure: complete groups that wait for the trainer, in batches; None: no batch was seen yet.
         tail_rate: share of trajectories that take more than three times the median.
     """
 
@@ -97,12 +97,11 @@ class HourWindow:
     end: float
 
     def __post_init__(self) -> None:
-        for key, hour in (("start", self.start), ("end", self.end)):
-            if not 0 <= hour <= 24:
-                raise ConfigError(f"{key}={hour} is no hour of the day: from 0 to 24")
+        if not (0 <= self.start <= 24 and 0 <= self.end <= 24):
+            raise ConfigError(f"start={self.start} and end={self.end} must be hours, from 0 to 24")
         if self.start % 24 == self.end % 24:
             raise ConfigError(
-                f"start={self.start} and end={self.end} are the same hour: for the whole day make "
+                f"start={self.start} and end={self.end} are the same hour: for the whole day, make "
                 f"{self.schedule!r} the default"
             )
 
@@ -116,13 +115,11 @@ class HourWindow:
 
 @dataclass(frozen=True, slots=True)
 class QueuePressure:
-    """Holds while more finished trajectories wait than the trainer can soon use.
-
-    Then generation is ahead, and running further ahead only makes tokens staler.
+    """Holds while generation is ahead: running further ahead only makes tokens staler.
 
     Attributes:
         schedule: that is used then.
-        batches: of finished trajectories, above which it holds.
+        batches: that wait for the trainer, above which it holds.
 
     Raises:
         ConfigError: the number is negative.
@@ -190,8 +187,7 @@ class WeightRelease:
     def __post_init__(self) -> None:
         if self.every < 0 or bool(self.every) == bool(self.at):
             raise ConfigError(
-                f"every={self.every} and at={self.at}: give either a positive number of updates or "
-                "versions"
+                f"every={self.every} and at={self.at}: give a positive number of updates, or versions"
             )
         if self.updates < 1 or 0 < self.every <= self.updates:
             raise ConfigError(
@@ -212,8 +208,7 @@ class Switching:
     At each boundary the first rule that holds names the schedule; if none holds, it is the default. All
     schedules must have the same batch size and group size.
 
-    A schedule that is used again finds the state that it had when it was left; the ledger corrects it, as
-    after a restart. Switching itself is a schedule: it can be killed at any time.
+    A schedule that is used again finds the state that it was left with, and the ledger corrects it.
 
     Args:
         schedules: make a new schedule, by name. Each is called once to find wrong options now.
@@ -267,8 +262,7 @@ class Switching:
         match event:
             case Begun():
                 self._book.begin(event)
-                self._version, self._lent = event.version, {}
-                self._replicas = dict(event.replicas)
+                self._version, self._replicas = event.version, dict(event.replicas)
             case Finished(name, seconds):
                 if self._book.finish(name):
                     self._tail.observe(seconds)
@@ -316,8 +310,8 @@ class Switching:
                 f"the run was saved while it used the schedule {active!r}, which is not given to "
                 f"switch to.{nearest_or_all(active, sorted(self._schedules))}"
             )
-        self._states = dict(state["states"])
-        self._since, self._batch = state["since"], (state["batch"][0], state["batch"][1])
+        self._states, self._since = dict(state["states"]), state["since"]
+        self._batch = (state["batch"][0], state["batch"][1])
         self._tail.load_state_dict(state["tail"])
         self._use(active)
 
@@ -326,14 +320,13 @@ class Switching:
     def _choose(self) -> str:
         if self._since is not None and self._version - self._since < self._min_updates:
             return self.active
-        size, finished = self._batch[0], self._book.counts[State.FINISHED]
-        at = Boundary(self._version, self._hour, finished / size if size else None, self._tail.rate)
+        groups = self._batch[1]
+        pressure = len(self._book.complete) / groups if groups else None
+        at = Boundary(self._version, self._hour, pressure, self._tail.rate)
         for rule in self._rules:
             holds = rule.holds(at)
-            if holds is None:
-                return self.active
-            if holds:
-                return rule.schedule
+            if holds is not False:
+                return rule.schedule if holds else self.active
         return self._default
 
     def _switch(self, name: str) -> list[Action]:
@@ -342,17 +335,15 @@ class Switching:
         self._states[self.active] = self._schedule.state_dict()
         self._use(name)
         self._since = self._version
-        actions: list[Action] = [book.park(n) for n, _ in list(book.members(State.RUNNING))]
-        actions += [Assign(replica, "generate") for replica in self._lent]
+        actions: list[Action] = [Assign(replica, "generate") for replica in self._lent]
         self._lent = {}
+        actions += [book.park(n) for n, _ in list(book.members(State.RUNNING))]
         actions += self._cut()
-        begun = Begun(
-            parked=[Known(n, member.version) for n, member in book.members(State.PARKED)],
-            finished=[Known(n, member.version) for n, member in book.members(State.FINISHED)],
-            next_group=book.next_group,
-            version=self._version,
-            replicas=dict(self._replicas),
+        parked, finished = (
+            [Known(n, member.version) for n, member in book.members(state)]
+            for state in (State.PARKED, State.FINISHED)
         )
+        begun = Begun(parked, finished, book.next_group, self._version, dict(self._replicas))
         return actions + self._follow(self._schedule.handle(begun))
 
     def _use(self, name: str) -> None:

@@ -8,6 +8,7 @@ are given once, and reach the schedules that ask: as ``max_concurrent``, and for
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping
@@ -17,9 +18,11 @@ from typing import Any
 from agentic_gym.errors import ConfigError
 from agentic_gym.suggest import nearest_or_all
 from agentic_gym.trainers.schedules.base import Schedule
+from agentic_gym.trainers.schedules.plan_config import make_plan
 
 _CLASSES = {
     "bounded_async": "bounded_async:BoundedAsync",
+    "plan": "plan_config:make_plan",
     "relay": "relay:Relay",
     "streaming": "streaming:Streaming",
     "sync": "sync:Sync",
@@ -32,7 +35,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 }
 """Options without which a schedule cannot be made, and what they are unless they are given."""
 
-_GIVEN = ("batch_size", "group_size", "max_concurrent")
+_GIVEN = ("batch_size", "group_size", "max_concurrent", "make")
 """Keyword arguments that are not options: they are given in other words."""
 
 
@@ -69,7 +72,7 @@ def make_schedule(
     """Makes a schedule.
 
     Args:
-        name: one of :func:`schedule_names`.
+        name: one of :func:`schedule_names`, or ``module:Class``.
         batch_size: trajectories of an update.
         group_size: trajectories of one task, launched together.
         concurrency: trajectories that run at once, on all replicas together. A schedule that launches
@@ -98,6 +101,15 @@ def make_schedule(
             keywords["max_concurrent"] = max(concurrency, more)
     if "roofline_batch" in asked and keywords.get("roofline_batch") is None:
         keywords["roofline_batch"] = max(group_size, math.ceil(concurrency / replicas))
+    if name == "plan":
+        given = functools.partial(
+            make_schedule,
+            batch_size=batch_size,
+            group_size=group_size,
+            concurrency=concurrency,
+            replicas=replicas,
+        )
+        return make_plan(given, **keywords)
     try:
         made: Schedule = schedule(batch_size, group_size, **keywords)
     except (TypeError, AttributeError) as error:
@@ -107,8 +119,16 @@ def make_schedule(
 
 
 def _find(name: str) -> Callable[..., Any]:
-    if name not in _CLASSES:
-        raise ConfigError(f"there is no schedule {name!r}.{nearest_or_all(name, schedule_names())}")
-    module, _, cls = _CLASSES[name].partition(":")
-    found: Callable[..., Any] = getattr(import_module(f"{__package__}.{module}"), cls)
+    own = ":" in name
+    if not own and name not in _CLASSES:
+        raise ConfigError(
+            f"there is no schedule {name!r}.{nearest_or_all(name, schedule_names())} "
+            "One of your own: module:Class"
+        )
+    path = name if own else f"{__package__}.{_CLASSES[name]}"
+    module, _, attribute = path.partition(":")
+    try:
+        found: Callable[..., Any] = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"the schedule {name!r} cannot be imported: {error}") from error
     return found

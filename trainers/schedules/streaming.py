@@ -16,8 +16,7 @@ launching is bounded so that what must go always fits into a batch
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from heapq import heapify, heappush, heapreplace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from agentic_gym.errors import ConfigError
@@ -192,10 +191,9 @@ class Streaming:
         """What follows. ``replan``: replicas may be given other work."""
         actions = self._place() if replan else []
         actions += self._emit()
-        recalled = self._recall()
-        if recalled:
-            actions += recalled + self._place()
-        if replan or recalled:
+        if replan:
+            recalled = self._recall()
+            actions += recalled + self._place() if recalled else []
             actions += self._share()
         actions += self._launch()
         if self._elastic:
@@ -312,17 +310,13 @@ class Streaming:
     def _fill(self) -> list[Action]:
         """Gives a replica with the newest weights and no work half of what the fullest runs."""
         loads = self._loads(self._fleet.serving.get(self._version, ()))
-        heap = [(-load, replica) for replica, load in loads.items()]
-        heapify(heap)
         actions: list[Action] = []
         for idle in [replica for replica, load in loads.items() if not load]:
-            load, fullest = -heap[0][0], heap[0][1]
-            half = load // 2
-            if not half:
+            fullest = max(loads, key=lambda r: (loads[r], -r))
+            if loads[fullest] < 2:
                 break
-            actions += self._move(half, fullest, idle)
-            heapreplace(heap, (half - load, fullest))
-            heappush(heap, (-half, idle))
+            actions += self._move(loads[fullest] // 2, fullest, idle)
+            loads = self._loads(loads)
         return actions
 
     def _relieve(self, loads: Mapping[int, ReplicaLoad]) -> list[Action]:
@@ -339,7 +333,6 @@ class Streaming:
                 gives, takes = each / loads[source].kv_capacity, each / loads[target].kv_capacity
                 number = int((used[source] - used[target]) / (gives + takes))
                 actions += self._move(number, source, target)
-                used[source] -= number * gives
                 used[target] += number * takes
         return actions
 
@@ -355,7 +348,7 @@ class Streaming:
         serving = self._fleet.serving
         if not serving or not self._is_ahead(2):
             return []
-        idle = [r for v in sorted(serving) for r in serving[v] if not self._loads([r])[r]]
+        idle = [r for r, load in self._loads(chain(*serving.values())).items() if not load]
         newest = serving[max(serving)]
         if set(newest) <= set(idle):
             idle.remove(newest[0])  # takes what is launched next
