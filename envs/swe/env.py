@@ -26,8 +26,7 @@ from agentic_gym.envs.swe.observations import (
     summarise_tests,
 )
 from agentic_gym.envs.swe.protection import guarded_files, steers_tests
-from agentic_gym.envs.swe.settings import choose_backend, load, refuse_shell, reward_weights
-from agentic_gym.envs.swe.sharing import shared_sandboxes
+from agentic_gym.envs.swe.settings import load, reward_weights, sandboxes_of
 from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.envs.swe.workspace import Reports, Workspace, plain, relative
 from agentic_gym.errors import ConfigError, ResetNeeded, TaskError, ToolCallError
@@ -77,6 +76,7 @@ class SWEEnv(ToolEnv):
         show_file: begin with the source files and the state of the visible tests.
         compact: short observations for small models; implies ``show_file``.
         test_after_edit: run the visible tests after each edit and answer with their summary.
+        adaptive_grading: shorten the budget of gradings of tasks that were solved before; see ``Grader``.
 
     Raises:
         ConfigError: a tool is unknown or a limit is not positive.
@@ -102,7 +102,9 @@ class SWEEnv(ToolEnv):
         show_file: bool = False,
         compact: bool = False,
         test_after_edit: bool = False,
+        adaptive_grading: bool = False,
     ) -> None:
+        self._adaptive_grading = adaptive_grading
         self._tools = self._chosen_tools(tools)
         for name, value in (("output_limit", output_limit), ("test_timeout_s", test_timeout_s)):
             if value <= 0:
@@ -110,18 +112,16 @@ class SWEEnv(ToolEnv):
         self._tasks = load(tasks, split, max_source_chars)
         self._index = {task.task_id: task for task in self._tasks}
         self._backend: SandboxBackend
-        if sandboxes:
-            refuse_shell(self._tools, sandboxes, backend)
-            self._backend, shared = shared_sandboxes(
-                str(backend or "auto"), allow_unsafe, sandboxes, cache_tests
-            )
-            grader = grader or shared
-        elif cache_tests:
-            raise ConfigError(f"cache_tests={cache_tests} needs sandboxes, which share the cache")
-        else:
-            self._backend = choose_backend(backend, allow_unsafe=allow_unsafe)
+        self._backend, self._shared_grader = sandboxes_of(
+            self._tools,
+            backend,
+            grader,
+            allow_unsafe=allow_unsafe,
+            sandboxes=sandboxes,
+            cache_tests=cache_tests,
+            adaptive_grading=adaptive_grading,
+        )
         self._workspace = Workspace(self._backend)
-        self._shared_grader = grader
         self._own_grader: Grader | None = None
         self._weights = reward_weights(reward)
         self._output_limit = output_limit
@@ -361,7 +361,9 @@ class SWEEnv(ToolEnv):
         patch = self._workspace.sandbox.diff()
         grader = self._shared_grader or self._own_grader
         if grader is None:
-            grader = self._own_grader = Grader(self._backend)
+            grader = self._own_grader = Grader(
+                self._backend, adaptive_timeout=self._adaptive_grading
+            )
         grade = grader.grade(self.task, patch)
         self.step_info["grade"] = {
             "outcome": grade.outcome.value,

@@ -222,6 +222,9 @@ def _test_sources(task: SWETask) -> dict[str, str]:
     return {path: task.files[path] for path in task.visible_tests}
 
 
+_LEAST_TIMEOUT_S, _ANCHOR_FACTOR = 2.0, 1.5
+
+
 class Grader:
     """Grades patches in sandboxes of its own. Safe to share between threads.
 
@@ -230,6 +233,9 @@ class Grader:
         size: how many gradings may run at once; a sandbox is made when first needed and kept.
         cache_size: how many verdicts are kept for equal (task, patch) pairs; 0 grades each time.
         rng: source of canaries; unpredictable by default.
+        adaptive_timeout: once a task was solved, give later gradings of it 1.5 times the longest that a right
+            patch took, at least 2 s and never more than the task allows (RollPacker, NSDI'26, section 5): a
+            patch that hangs then holds nothing up. A right patch that is much slower than all before fails.
 
     Raises:
         ConfigError: ``size`` is not positive, or ``cache_size`` negative.
@@ -242,6 +248,7 @@ class Grader:
         size: int = 1,
         cache_size: int = 0,
         rng: random.Random | None = None,
+        adaptive_timeout: bool = False,
     ) -> None:
         if size < 1 or cache_size < 0:
             raise ConfigError(
@@ -256,10 +263,17 @@ class Grader:
         self._cache: OrderedDict[bytes, Grade] = OrderedDict()
         self._cache_size = cache_size
         self._rng = rng or random.SystemRandom()
+        self._adaptive = adaptive_timeout
+        self._anchors: dict[str, float] = {}  # seconds of the longest right grading, by task
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy (gymnasium makes some, and so does each worker process) has its own sandboxes."""
-        again = functools.partial(type(self), size=self._size, cache_size=self._cache_size)
+        again = functools.partial(
+            type(self),
+            size=self._size,
+            cache_size=self._cache_size,
+            adaptive_timeout=self._adaptive,
+        )
         return again, (self._backend,)
 
     def grade(self, task: SWETask, patch: bytes | str | None) -> Grade:
@@ -280,8 +294,13 @@ class Grader:
             if key in self._cache:
                 self._cache.move_to_end(key)
                 return self._cache[key]
-        report = self._run(task, plan)
-        grade = replace(judge(task, plan, report), duration_s=time.monotonic() - begin)
+        limited = task.model_copy(update={"grade_timeout_s": self.timeout_s(task)})
+        report = self._run(limited, plan)
+        grade = replace(judge(limited, plan, report), duration_s=time.monotonic() - begin)
+        if grade.solved:
+            with self._lock:
+                longest = max(self._anchors.get(task.task_id, 0.0), report.duration_s)
+                self._anchors[task.task_id] = longest
         # One that ran out of time may be right: a slow machine must not fail it for good.
         if self._cache_size and not report.timed_out:
             with self._lock:
@@ -289,6 +308,14 @@ class Grader:
                 while len(self._cache) > self._cache_size:
                     self._cache.popitem(last=False)
         return grade
+
+    def timeout_s(self, task: SWETask) -> float:
+        """Budget of the next grading run of a task."""
+        with self._lock:
+            anchor = self._anchors.get(task.task_id)
+        if anchor is None or not self._adaptive:
+            return task.grade_timeout_s
+        return min(max(_LEAST_TIMEOUT_S, _ANCHOR_FACTOR * anchor), task.grade_timeout_s)
 
     def close(self) -> None:
         """Ends the sandboxes; idempotent."""

@@ -6,7 +6,9 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from agentic_gym.envs.swe.grading import Grader
 from agentic_gym.envs.swe.observations import source_files
+from agentic_gym.envs.swe.sharing import shared_sandboxes
 from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.errors import ConfigError, TaskError
 from agentic_gym.rewards.outcome import RewardConfig
@@ -70,6 +72,35 @@ def choose_backend(backend: SandboxBackend | str | None, *, allow_unsafe: bool) 
     from agentic_gym.sandbox.select import select_backend
 
     return select_backend(backend or "auto", allow_unsafe=allow_unsafe)
+
+
+def sandboxes_of(
+    tools: Collection[str],
+    backend: SandboxBackend | str | None,
+    grader: Grader | None,
+    *,
+    allow_unsafe: bool,
+    sandboxes: int,
+    cache_tests: int,
+    adaptive_grading: bool,
+) -> tuple[SandboxBackend, Grader | None]:
+    """What makes an environment's sandboxes, and the grader that it shares, if any.
+
+    Raises:
+        ConfigError: settings that do not go together.
+        SandboxUnavailable: no backend works here.
+    """
+    if adaptive_grading and grader is not None:
+        raise ConfigError("adaptive_grading is not read with a grader of your own: tell that one")
+    if sandboxes:
+        refuse_shell(tools, sandboxes, backend)
+        shared = shared_sandboxes(
+            str(backend or "auto"), allow_unsafe, sandboxes, cache_tests, adaptive_grading
+        )
+        return shared[0], grader or shared[1]
+    if cache_tests:
+        raise ConfigError(f"cache_tests={cache_tests} needs sandboxes, which share the cache")
+    return choose_backend(backend, allow_unsafe=allow_unsafe), grader
 
 
 def refuse_shell(tools: Collection[str], sandboxes: int, backend: object) -> None:

@@ -362,3 +362,24 @@ def test_what_an_agent_leaves_running_or_set_does_not_reach_the_grading(
         assert info["outcome"] == Outcome.FAILED.value
     finally:
         env.close()
+
+
+def test_the_budget_of_a_solved_task_shrinks_and_never_grows_past_its_own(
+    backend: SandboxBackend,
+) -> None:
+    made = Grader(backend, adaptive_timeout=True)
+    assert made.timeout_s(TASK) == TASK.grade_timeout_s
+    assert not made.grade(TASK, None).solved
+    assert made.timeout_s(TASK) == TASK.grade_timeout_s
+    assert made.grade(TASK, TASK.gold_patch).solved
+    assert made.timeout_s(TASK) == 2.0
+    hung = made.grade(TASK, patch_of({"shop.py": BUGGY + CODE["hang"]}))
+    assert hung.reason == "the tests ran longer than 2 s"
+    quick = TASK.model_copy(update={"grade_timeout_s": 1.0})
+    assert made.timeout_s(quick) == 1.0
+    made.close()
+
+
+def test_gradings_of_a_grader_that_does_not_adapt_keep_their_budget(grader: Grader) -> None:
+    assert grader.grade(TASK, TASK.gold_patch).solved
+    assert grader.timeout_s(TASK) == TASK.grade_timeout_s

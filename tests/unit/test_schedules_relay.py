@@ -178,7 +178,7 @@ def test_a_straggler_alone_moves_although_its_cache_grows() -> None:
     assert base.Migrate(trajectory_id(4, 0), 1) in schedule.handle(tick(3.0, 25, 65))
 
 
-def test_where_something_was_placed_since_the_last_tick_the_load_is_not_known() -> None:
+def test_where_something_was_resumed_since_the_last_tick_the_load_is_not_known() -> None:
     schedule = started(3, max_concurrent=6, roofline_batch=8)
     schedule.handle(tick(1.0, 90, 90, 90))
     finish(schedule, 0, 1)
@@ -186,6 +186,34 @@ def test_where_something_was_placed_since_the_last_tick_the_load_is_not_known() 
     schedule.handle(base.ReplicaDown(2))
     assert schedule.handle(base.Trained(1)) == []
     assert base.Publish((0,)) in schedule.handle(tick(3.0, 40, 50))
+
+
+def test_where_something_was_launched_or_tried_again_it_is_not_known_either() -> None:
+    schedule = started(2, roofline_batch=8)
+    finish(schedule, 0)
+    schedule.handle(tick(1.0, 90, 90))
+    schedule.handle(tick(2.0, 20, 30))
+    assert finish(schedule, 1) == [base.Emit(names(0, 1)), base.Launch(5, 1, 1)]
+    assert schedule.handle(base.Trained(1)) == []
+    schedule.handle(tick(2.5, 20, 30))
+    failed = base.Failed(trajectory_id(3, 0), "sandbox died")
+    assert schedule.handle(failed) == [base.Retry(trajectory_id(3, 0), 1)]
+    assert finish(schedule, 2, 4)[0] == base.Emit(names(2, 4))
+    assert schedule.handle(base.Trained(2)) == []
+
+
+def test_where_something_was_moved_it_is_not_known_either() -> None:
+    schedule = started(3, max_concurrent=6, roofline_batch=8)
+    schedule.handle(tick(1.0, 90, 90, 90))
+    finish(schedule, 0, 1)
+    schedule.handle(base.Trained(1))
+    finish(schedule, 2, 6)  # 3 still runs on 0; 4 and 7 on 1; 5 and 8 on 2
+    assert schedule.handle(tick(3.0, 20, 30, 60)) == [
+        base.Migrate(trajectory_id(3, 0), 2),
+        base.Publish((0,)),
+    ]
+    assert schedule.handle(base.Trained(2)) == []
+    assert schedule.num_repacks == 1
 
 
 def test_replicas_with_the_newest_weights_are_left_alone() -> None:
@@ -250,12 +278,39 @@ def test_it_starts_again_where_nobody_serves_its_version() -> None:
     ]
 
 
+def test_it_goes_to_the_fullest_that_has_room_so_that_the_others_are_free_sooner() -> None:
+    schedule = started(4, max_concurrent=8, roofline_batch=3)
+    finish(schedule, 0, 1)  # launches 8 and 9
+    schedule.handle(base.Trained(1))
+    finish(schedule, 8, 2)  # 4 runs on 0, 5 and 9 on 1, 6 on 2, 3 and 7 on 3
+    assert schedule.handle(base.ReplicaDown(2)) == [base.Resume(trajectory_id(6, 0), 3)]
+
+
+def test_it_does_not_go_where_newer_weights_are_being_loaded() -> None:
+    schedule = started(3, max_concurrent=6, roofline_batch=2)
+    finish(schedule, 0, 1)  # launches 6 and 7
+    schedule.handle(base.Trained(1))
+    assert base.Publish((0,)) in finish(schedule, 6, 3)
+    assert schedule.handle(base.ReplicaDown(1)) == []  # 2 is full
+    assert finish(schedule, 2) == [base.Resume(trajectory_id(4, 0), 2)]
+
+
+def test_it_does_not_wait_for_a_replica_that_gives_up_its_version() -> None:
+    schedule = draining()
+    assert schedule.handle(base.ReplicaUp(2, 1)) == [base.Launch(6, 1, 2)]
+    assert base.Publish((0,)) in finish(schedule, 4)
+    assert schedule.handle(base.ReplicaDown(1))[:2] == [
+        base.Retry(trajectory_id(1, 0), 2),
+        base.Retry(trajectory_id(3, 0), 2),
+    ]
+
+
 def test_a_late_result_of_what_waits_is_taken_and_a_late_failure_is_not() -> None:
-    schedule = started(2, roofline_batch=2)
+    schedule = started(2, batch_size=4, roofline_batch=2)
     schedule.handle(base.ReplicaDown(0))
     assert schedule.handle(base.Failed(trajectory_id(2, 0), "connection reset")) == []
     assert finish(schedule, 0) == []
-    assert finish(schedule, 1) == [base.Emit(names(0, 1)), base.Resume(trajectory_id(2, 0), 1)]
+    assert finish(schedule, 1) == [base.Resume(trajectory_id(2, 0), 1)]
 
 
 def test_a_replica_that_comes_with_old_weights_loads_first() -> None:
@@ -284,8 +339,8 @@ def test_the_run_halts_when_every_group_breaks() -> None:
 def test_unknown_replicas_change_nothing() -> None:
     schedule = started(1)
     assert schedule.handle(base.Published(3, 7)) == []
-    assert schedule.handle(base.ReplicaDown(7)) == []
     assert schedule.replica_versions == {0: 0}
+    assert schedule.handle(base.ReplicaDown(7)) == []
 
 
 # ---- restart -----------------------------------------------------------------------------------------
@@ -304,6 +359,17 @@ def test_a_restart_carries_on_what_is_served_and_starts_the_rest_again() -> None
         base.Emit(names(4, 5)),
         base.Publish((1,)),
     ]
+
+
+def test_a_restart_spreads_what_the_newest_weights_carry_on_as_far_as_may_run() -> None:
+    schedule = relay(max_concurrent=3)
+    parked = [base.Known(name, 1) for name in names(0, 1, 2, 3)]
+    assert schedule.handle(base.Begun(parked, (), 4, 1, {0: 1, 1: 1})) == [
+        base.Resume(trajectory_id(0, 0), 0),
+        base.Resume(trajectory_id(1, 0), 1),
+        base.Resume(trajectory_id(2, 0), 0),
+    ]
+    assert finish(schedule, 0) == [base.Resume(trajectory_id(3, 0), 0)]
 
 
 def test_counts_survive_a_restart() -> None:

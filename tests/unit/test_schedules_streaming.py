@@ -113,8 +113,9 @@ def test_new_prompts_go_to_the_newest_version_that_is_served() -> None:
 
 def test_replicas_are_shared_out_again_at_a_tick() -> None:
     schedule = begun(Streaming(4, window=9, max_concurrent=12), 0, 0, 0, 0)
-    events = [*(Finished(name(n)) for n in range(4)), Trained(1), Published(1, 0)]
-    for event in [*events, *(Finished(name(n)) for n in (5, 6, 7, 9, 10, 11))]:
+    events: list[base.Event] = [*(Finished(name(n)) for n in range(4)), Trained(1), Published(1, 0)]
+    events += [Finished(name(n)) for n in (5, 6, 7, 9, 10, 11)]
+    for event in events:
         schedule.handle(event)
     assert schedule.live_versions == {0: 6, 1: 6}
     assert schedule.replica_versions == {0: 1, 1: 0, 2: 0, 3: 0}

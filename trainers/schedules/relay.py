@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any
 
@@ -175,13 +175,9 @@ class Relay:
     # ---- events ----------------------------------------------------------------------------------
 
     def _begin(self, event: base.Begun) -> list[base.Action]:
-        newest, served = event.version, set(event.replicas.values())
-        self._version, self._training = newest, False
+        self._version, self._training = event.version, False
         self._replicas = {number: _Replica(version) for number, version in event.replicas.items()}
-        self._next_repack = self._repack_seconds
-        # What starts again from nothing will not be older than the newest.
-        parked = [k if k.version in served else replace(k, version=newest) for k in event.parked]
-        actions = self._book.begin(replace(event, parked=parked))
+        actions = self._book.begin(event)
         self._complete = sorted((g.version, number) for number, g in self._book.complete.items())
         self._ready = Counter(version for version, _ in self._complete)
         self._groups = Counter(group.version for group in self._book.groups.values())
@@ -206,8 +202,8 @@ class Relay:
         if member is None or member.state is not State.RUNNING:
             return []
         number = self._emptiest(1, self._roofline_batch)
-        if number is None or self._replicas[member.replica].version == self._version:
-            number = member.replica
+        if number is None:
+            number = member.replica  # where it leaves a place
         replica, group = self._replicas[number], self._book.groups[base.parse_id(name)[0]]
         replica.kv_used = None
         self._groups[group.version] -= 1
@@ -240,7 +236,7 @@ class Relay:
     # ---- what to do now --------------------------------------------------------------------------
 
     def _advance(self) -> list[base.Action]:
-        # What was interrupted comes before an empty replica loads: it may be the last of its version.
+        # What was interrupted comes before an empty replica loads: it may be the only one to carry it on.
         return [*self._emit(), *self._resume(), *self._pull(), *self._launch()]
 
     def _emit(self) -> list[base.Action]:
@@ -316,7 +312,6 @@ class Relay:
             if replica.version < self._version
             and not replica.loading
             and not self._requests(number)
-            and replica.version not in self._pool
         ]
         for number in free:
             self._replicas[number].loading = True
