@@ -17,17 +17,9 @@ What differs from the paper by more than 15 % is marked, and a note says what th
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import datetime
-import json
-import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from agentic_gym.trainers.schedules.base import Schedule
 from agentic_gym.trainers.schedules.bounded_async import BoundedAsync
@@ -300,9 +292,10 @@ class FractionalAsync(BoundedAsync):
         super().__init__(batch_size, group_size, max_staleness=8, max_concurrent=concurrency)
         self._most = int((1 + fraction) * self._wanted)
 
-    def _room(self) -> int:
-        untrained = len(self._book.groups) + self._training * self._wanted
-        return max(0, min(super()._room(), self._most - untrained))
+    def _num_launches(self) -> int:
+        untrained = len(self._book.groups)
+        untrained += self._wanted if self._window.update > self._version else 0
+        return max(0, min(super()._num_launches(), self._most - untrained))
 
 
 def verl(quick: bool) -> dict[str, list[Row]]:

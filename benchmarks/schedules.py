@@ -126,7 +126,7 @@ def run(
             found = {
                 metric: [value for _, value in store.metrics(metric)]
                 for metric in (
-                    "staleness_mean", "staleness_max", "trainer_idle_share", "parked_share",
+                    "staleness", "staleness_max", "trainer_idle_share", "parked_share",
                     "engine_idle_share",
                 )
             }  # fmt: skip
@@ -220,7 +220,7 @@ def report(
             f"{100 * mean('solved'):.0f}",
             percent(difference, signed=True),
             f"{100 * mean('solved') * mean('updates_per_hour') / options.updates:.0f}",
-            f"{mean('staleness_mean'):.2f}",
+            f"{mean('staleness'):.2f}",
             f"{max(run['staleness_max'] for run in runs):.0f}",
             f"{100 * mean('trainer_idle_share'):.0f} %",
             f"{100 * mean('parked_share'):.0f} %",

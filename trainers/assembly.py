@@ -362,7 +362,7 @@ class _Progress(TrainerCallback):  # type: ignore[misc]  # untyped base
             "return": "reward",
             "entropy": "entropy",
             "kl": "kl",
-            "staleness": "staleness_mean",
+            "staleness": "staleness",
             "batch s": "time_batch_s",
             "idle: trainer": "trainer_idle_share",
             "engine": "engine_idle_share",

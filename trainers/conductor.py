@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -60,7 +61,7 @@ class Conductor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._training = False
         self._began = self._progress = time.perf_counter()
-        self.metrics = RolloutMetrics()
+        self._metrics = RolloutMetrics()
 
     # ---- what the runtime calls ------------------------------------------------------------------
 
@@ -110,6 +111,20 @@ class Conductor:
         await self._episodes.close()
         self._save()
 
+    async def take_metrics(
+        self, batch: Sequence[Trajectory], waited_s: float
+    ) -> tuple[dict[str, float], int]:
+        """What was measured since the last time, and how many replicas' machines help the trainer.
+
+        Args:
+            batch: that the trainer gets now.
+            waited_s: seconds that it waited for it.
+        """
+        measured = self._metrics
+        self._metrics = RolloutMetrics(lent=measured.lent)
+        measured.trainer_waited(waited_s)
+        return measured.summary(batch), len(measured.lent)
+
     async def state_dict(self) -> dict[str, Any]:
         """State of schedule and task selector."""
         return self._state()
@@ -129,14 +144,14 @@ class Conductor:
         self._unsaved.pop(name, None)
         self._on_trajectory(trajectory)
         if trajectory.outcome is Outcome.INFRA_ERROR:
-            self.metrics.broke()
+            self._metrics.broke()
             self._handle(base.Failed(name, trajectory.error or "unknown"))
             return
         self._records.pop(name, None)
         seconds = float(trajectory.metrics.get("duration_s", 0.0))
         if self._run.order is not None:
             self._run.order.observe(trajectory)
-        self.metrics.ended(seconds, times.queued, times.paused)
+        self._metrics.ended(seconds, times.queued, times.paused)
         try:
             self._run.store.finish(trajectory)
         except BaseException as error:
@@ -170,7 +185,7 @@ class Conductor:
                     },
                 )
             )
-            self.metrics.sample(
+            self._metrics.sample(
                 busy=self._episodes.num_generating > 0, active=self._episodes.num_active
             )
             idle = time.perf_counter() - self._progress
@@ -202,37 +217,44 @@ class Conductor:
     # ---- actions ---------------------------------------------------------------------------------
 
     def _execute(self, actions: Sequence[base.Action]) -> None:
-        self._launch([action for action in actions if isinstance(action, base.Launch)])
-        for action in actions:
-            match action:
-                case base.Retry(name, replica):
-                    self._retry(name, replica)
-                case base.Resume(name, replica):
-                    self._resume(name, replica)
-                case base.Park(name):
-                    self._episodes.park(name)
-                case base.Migrate(name, replica):
-                    self._episodes.migrate(name, replica)
-                    self.metrics.count("migrations")
-                case base.Drop(name, reason):
-                    self._drop(name, reason)
-                case base.Emit(names):
-                    self._emit(names)
-                case base.Publish(replicas, mode):
-                    self._publish(replicas, mode)
-                case base.Assign(replica, role):
-                    self.metrics.assigned(replica, role)
-                case base.Halt(reason):
-                    raise InfraError(
-                        f"{reason}. Nothing is lost: mend it and resume the run (agentic-gym doctor "
-                        "shows what works here)"
-                    )
-                case base.Launch():
-                    pass  # done
+        # In their order; launches that follow each other are one write.
+        for _, run in itertools.groupby(actions, lambda action: isinstance(action, base.Launch)):
+            same = list(run)
+            launches = [action for action in same if isinstance(action, base.Launch)]
+            if launches:
+                self._launch(launches)
+            else:
+                for action in same:
+                    self._carry_out(action)
+
+    def _carry_out(self, action: base.Action) -> None:
+        match action:
+            case base.Retry(name, replica):
+                self._retry(name, replica)
+            case base.Resume(name, replica):
+                self._resume(name, replica)
+            case base.Park(name):
+                self._episodes.park(name)
+            case base.Migrate(name, replica):
+                self._episodes.migrate(name, replica)
+                self._metrics.count("migrations")
+            case base.Drop(name, reason):
+                self._drop(name, reason)
+            case base.Emit(names):
+                self._emit(names)
+            case base.Publish(replicas, mode):
+                self._publish(replicas, mode)
+            case base.Assign(replica, role):
+                self._metrics.assigned(replica, role)
+            case base.Halt(reason):
+                raise InfraError(
+                    f"{reason}. Nothing is lost: mend it and resume the run (agentic-gym doctor "
+                    "shows what works here)"
+                )
+            case base.Launch():
+                self._launch([action])
 
     def _launch(self, groups: Sequence[base.Launch]) -> None:
-        if not groups:
-            return
         made = [(launch, self._task(launch)) for launch in groups]
         records = [
             LaunchRecord(
@@ -291,7 +313,7 @@ class Conductor:
         self._unsaved.pop(name, None)
         self._run.store.launch([record])
         self._start(record, replica)
-        self.metrics.count("retries")
+        self._metrics.count("retries")
 
     def _resume(self, name: str, replica: int) -> None:
         record = self._records.get(name)
@@ -305,7 +327,7 @@ class Conductor:
         self._unsaved.pop(name, None)
         self._episodes.drop(name)
         self._run.store.drop(name, reason)
-        self.metrics.count("dropped")
+        self._metrics.count("dropped")
 
     def _emit(self, names: tuple[str, ...]) -> None:
         update = self._weights.version + 1
@@ -347,7 +369,7 @@ class Conductor:
                 weights.references,
                 mode,
             )
-            self.metrics.published(time.perf_counter() - began, gap)
+            self._metrics.published(time.perf_counter() - began, gap)
         return weights.version
 
     # ---- small things ----------------------------------------------------------------------------

@@ -18,13 +18,15 @@ PARKED_ALARM = 0.05
 
 @dataclass(slots=True)
 class RolloutMetrics:
-    """Collects over one update; :meth:`take` tells, and begins anew.
+    """Collects from one batch to the next.
 
     Args:
         clock: seconds.
+        lent: replicas whose machine helps the trainer.
     """
 
     clock: Callable[[], float] = time.perf_counter
+    lent: set[int] = field(default_factory=set)
     _seconds: list[float] = field(default_factory=list)
     _queued: list[float] = field(default_factory=list)
     _parked: list[float] = field(default_factory=list)
@@ -35,7 +37,6 @@ class RolloutMetrics:
     _samples: int = 0
     _busy: int = 0
     _active: int = 0
-    _lent: set[int] = field(default_factory=set)
     _trainer_idle: float = 0.0
     _began: float = -1.0
 
@@ -63,12 +64,7 @@ class RolloutMetrics:
 
     def assigned(self, replica: int, role: str) -> None:
         """A replica's machine has another role."""
-        (self._lent.add if role == "train" else self._lent.discard)(replica)
-
-    @property
-    def num_lent(self) -> int:
-        """Replicas whose machine helps the trainer."""
-        return len(self._lent)
+        (self.lent.add if role == "train" else self.lent.discard)(replica)
 
     def sample(self, *, busy: bool, active: int) -> None:
         """A look at the engine, taken at regular intervals."""
@@ -80,16 +76,9 @@ class RolloutMetrics:
         """The trainer had nothing to train on for so long."""
         self._trainer_idle += seconds
 
-    def take(self, batch: Sequence[Trajectory], version: int) -> dict[str, float]:
-        """The figures of an update, by name; then everything begins anew.
-
-        Args:
-            batch: that was trained.
-            version: of the weights that it was trained on.
-        """
-        now = self.clock()
-        wall = max(now - self._began, 1e-9)
-        lent = self._lent
+    def summary(self, batch: Sequence[Trajectory]) -> dict[str, float]:
+        """The figures so far, by name, and those of a batch."""
+        wall = max(self.clock() - self._began, 1e-9)
         found: dict[str, float] = {
             "infra_errors": float(self._broken),
             "trainer_idle_share": min(1.0, self._trainer_idle / wall),
@@ -97,7 +86,7 @@ class RolloutMetrics:
             **{name: float(self._counts.get(name, 0)) for name in _COUNTED},
             **_percentiles("episode_s", self._seconds),
             **_percentiles("queue_wait_s", self._queued),
-            **staleness(batch, version),
+            **_versions(batch),
         }
         spent = sum(self._seconds) + sum(self._parked)
         found["parked_share"] = sum(self._parked) / spent if spent else 0.0
@@ -107,39 +96,15 @@ class RolloutMetrics:
         if self._latencies:
             found["publish_s"] = max(self._latencies)
             found["publish_gap"] = max(self._gaps)
-        self.__init__(self.clock)  # type: ignore[misc]  # as new
-        self._lent = lent
         return found
 
 
-def staleness(batch: Sequence[Trajectory], version: int) -> dict[str, float]:
-    """How far the weights that sampled a batch are behind those that it trains.
-
-    Returns:
-        mean over tokens and oldest of a trajectory, the share of tokens at each distance up to 8 (the last
-        one counts those beyond), and the mean number of versions in a trajectory.
-    """
-    behind: list[np.ndarray] = []
-    oldest: list[int] = []
-    mixed: list[int] = []
-    for trajectory in batch:
-        stream = trajectory.tokens
-        if stream is None or not stream.sampled.any():
-            continue
-        versions = stream.versions[stream.sampled]
-        behind.append(version - versions)
-        oldest.append(version - int(versions.min()))
-        mixed.append(len(np.unique(versions)))
-    if not behind:
+def _versions(batch: Sequence[Trajectory]) -> dict[str, float]:
+    streams = [t.tokens for t in batch if t.tokens is not None and t.tokens.sampled.any()]
+    if not streams:
         return {}
-    tokens = np.clip(np.concatenate(behind), 0, 8)
-    shares = np.bincount(tokens, minlength=9) / len(tokens)
-    return {
-        "staleness_mean": float(np.concatenate(behind).mean()),
-        "staleness_max": float(max(oldest)),
-        "versions_per_trajectory": float(np.mean(mixed)),
-        **{f"staleness_share/{k}": float(share) for k, share in enumerate(shares) if share > 0},
-    }
+    counts = [len(np.unique(stream.versions[stream.sampled])) for stream in streams]
+    return {"versions_per_trajectory": float(np.mean(counts))}
 
 
 def _percentiles(name: str, values: Sequence[float]) -> dict[str, float]:

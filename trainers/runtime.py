@@ -96,9 +96,9 @@ class Runtime:
             loop.call(conductor.begin())
         began = time.perf_counter()
         batch = self._receive(loop)
-        conductor.metrics.trainer_waited(time.perf_counter() - began)
-        self._on_lent(conductor.metrics.num_lent)
-        metrics = conductor.metrics.take(batch.trajectories, batch.update - 1)
+        waited = time.perf_counter() - began
+        metrics, lent = loop.call(conductor.take_metrics(batch.trajectories, waited))
+        self._on_lent(lent)
         if self._run.order is not None:
             metrics |= self._run.order.metrics()
         self._last = Batch(batch.update, batch.trajectories, metrics)
