@@ -53,6 +53,7 @@ class Model:
 
 H800 = Chip(989e12, 3.35e12)
 H20 = Chip(148e12, 4.0e12)
+ROOFLINE = 128
 EFFICIENCY = 0.4
 MEMORY = 80e9 * 0.9
 
@@ -71,9 +72,9 @@ def machine(
     free = MEMORY * per_replica - 2 * model.parameters
     values: dict[str, Any] = {
         "replicas": rollout // per_replica,
-        "max_concurrent": 512,
+        "max_concurrent": ROOFLINE,
         "step_seconds": 0.01,  # set by the calibration row
-        "roofline_batch": 128,
+        "roofline_batch": ROOFLINE,
         "kv_seconds_per_token": model.kv_bytes / (chip.bandwidth * per_replica),
         "kv_capacity": int(free / model.kv_bytes),
         "prefill_tokens_per_s": peak * per_replica / (2 * model.parameters),
@@ -226,7 +227,7 @@ def dora(quick: bool) -> dict[str, list[Row]]:
     one_step_off = max(generate.run("sync").update_s["mean"], train.run("sync").update_s["mean"])
     tokens = together.run("sync").tokens_per_s
     partial = apart.run("bounded_async", max_staleness=3).tokens_per_s
-    streaming = apart.run("streaming", window=3, concurrency=4 * apart.batch).tokens_per_s
+    streaming = apart.run("streaming", window=3, concurrency=2 * apart.batch).tokens_per_s
     return {
         "DORA, 32B, 64 accelerators: tokens/s relative to synchronous": [
             Row("synchronous", 1.0, 1.0, calibrated=True),
@@ -316,7 +317,7 @@ def verl(quick: bool) -> dict[str, list[Row]]:
     rows = [Row("0", 231.3, setting.run("sync").update_s["mean"], 0, True)]
     for fraction, seconds in ((0.1, 171.3), (0.3, 146.1), (0.5, 150.6)):
         report = setting.run(
-            lambda fraction=fraction: FractionalAsync(8192, 16, fraction=fraction, concurrency=64 * 512)
+            lambda fraction=fraction: FractionalAsync(8192, 16, fraction=fraction, concurrency=64 * ROOFLINE)
         )
         rows.append(Row(f"{fraction:g}", seconds, report.update_s["mean"], 0))
     return {"verl fully async, 7B, 64 + 64 H20: seconds an update by stale share": rows}
@@ -339,7 +340,7 @@ def laminar(quick: bool) -> dict[str, list[Row]]:
     )
     setting = Setting(cluster, lengths(16_384), 8192, 16, updates=8 if quick else 24, warmup=3 if quick else 8)
     reports = {
-        seconds: setting.run("relay", repack_seconds=seconds, roofline_batch=128)
+        seconds: setting.run("relay", repack_seconds=seconds, roofline_batch=ROOFLINE)
         for seconds in (3.0, float("inf"))
     }
     packed, plain = reports.values()

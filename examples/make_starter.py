@@ -86,7 +86,7 @@ class StarterConfig(StrictConfig):
     repairing_tokens: int = 6_000_000
     rewriting_share: float = 0.35
     marked: float = 0.5
-    demonstrations_per_task: int = 6
+    demonstrations_per_task: int = 10
     detour_rate: float = 0.5
     garble_rate: float = 0.3
     give_up_rate: float = 0.7

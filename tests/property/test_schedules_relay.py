@@ -111,11 +111,9 @@ class Watched:
                     self.version[name] = self.newest
                     self._place(name, replica)
             case base.Retry(name, replica):
-                served = self.serves.values()
+                staying = {v for r, v in self.serves.items() if r not in self.loading}
                 if name not in self.where:
-                    assert self.version[name] not in {
-                        v for r, v in self.serves.items() if r not in self.loading
-                    }, f"{name} starts again although its version is served: {served}"
+                    assert self.version[name] not in staying, "its prefix was of use"
                 self.version[name] = self.serves[replica]
                 self._place(name, replica)
             case base.Resume(name, replica):
@@ -166,7 +164,8 @@ class Watched:
             self._forget(name)
 
     def _check(self) -> None:
-        assert len(self.where) <= self.concurrent
+        # What is parked keeps its place.
+        assert len(self.version) - len(self.done) <= self.concurrent
         assert len(self.version) <= self.buffer
         for replica, version in self.serves.items():
             count = list(self.where.values()).count(replica)
@@ -190,7 +189,7 @@ weathers = st.builds(
 
 
 def long_tailed(rng: random.Random) -> float:
-    return rng.lognormvariate(0.0, 1.5)
+    return min(rng.lognormvariate(0.0, 1.5), 60.0)
 
 
 @settings(deadline=None, derandomize=True, max_examples=90)
@@ -299,7 +298,7 @@ def run(seed: int, repack_seconds: float) -> tuple[float, float, Relay]:
 
 
 def test_repacking_saves_time_and_makes_room_for_launches() -> None:
-    # Measured over these seeds: 39.0 s without and 28.8 s with, 4.9 and 6.8 launches a second.
+    # Measured over these seeds: 38.7 s without and 28.8 s with, 4.9 and 6.8 launches a second.
     never = [run(seed, math.inf) for seed in range(20)]
     often = [run(seed, 3.0) for seed in range(20)]
     assert statistics.mean(r[0] for r in often) < statistics.mean(r[0] for r in never)

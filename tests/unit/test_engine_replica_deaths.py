@@ -52,7 +52,7 @@ async def turns(count: int) -> None:
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(main())
+    asyncio.run(asyncio.wait_for(main(), 10))
 
 
 def test_a_killed_replica_parks_what_was_placed_and_gives_away_the_rest() -> None:

@@ -55,7 +55,7 @@ async def turns(count: int) -> None:
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(main())
+    asyncio.run(asyncio.wait_for(main(), 10))
 
 
 def test_it_is_an_engine() -> None:
@@ -167,6 +167,25 @@ def test_to_leave_a_running_session_to_the_set_changes_nothing_yet() -> None:
         await replicas.kill(1)
         await start(replicas, "s", "t")
         assert asked(a) == "t", "it was not parked: its place was no longer the caller's"
+
+    run(main)
+
+
+def test_an_interrupt_that_comes_late_hits_nobody_else() -> None:
+    class Slow(ScriptedEngine):
+        async def abort(self, request_id: str) -> None:
+            await turns(20)
+            await super().abort(request_id)
+
+    async def main() -> None:
+        engine = Slow(lambda prompt, request: TEXT)
+        replicas = ReplicaSet({0: engine})
+        task = start(replicas, "s", max_tokens=8)
+        await said(engine)
+        replicas.park("s")
+        assert (await task).token_ids == TEXT[:8], "it had ended by then"
+        replicas.resume("s")
+        assert (await start(replicas, "s")).token_ids == TEXT
 
     run(main)
 

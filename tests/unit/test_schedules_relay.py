@@ -86,10 +86,7 @@ def test_an_idle_replica_loads_as_soon_as_there_is_something() -> None:
 def test_nothing_is_launched_when_the_buffer_is_full() -> None:
     schedule = started(1, buffer_size=5)
     assert finish(schedule, 0) == [base.Launch(4, 1, 0)]
-    assert finish(schedule, 1) == [
-        base.Emit(names(0, 1)),
-        base.Launch(5, 1, 0),
-    ]
+    assert finish(schedule, 1) == [base.Emit(names(0, 1)), base.Launch(5, 1, 0)]
     assert finish(schedule, 2) == [base.Launch(6, 1, 0)]
     assert finish(schedule, 3) == []
     assert finish(schedule, 4) == []
@@ -198,7 +195,7 @@ def test_where_something_was_launched_or_tried_again_it_is_not_known_either() ->
     schedule.handle(tick(2.5, 20, 30))
     failed = base.Failed(trajectory_id(3, 0), "sandbox died")
     assert schedule.handle(failed) == [base.Retry(trajectory_id(3, 0), 1)]
-    assert finish(schedule, 2, 4)[0] == base.Emit(names(2, 4))
+    assert finish(schedule, 2, 5) == [base.Emit(names(2, 5))]
     assert schedule.handle(base.Trained(2)) == []
 
 
@@ -355,10 +352,7 @@ def test_a_restart_carries_on_what_is_served_and_starts_the_rest_again() -> None
         base.Resume(trajectory_id(4, 0), 1),
         base.Launch(6, 1, 0),
     ]
-    assert finish(schedule, 4) == [
-        base.Emit(names(4, 5)),
-        base.Publish((1,)),
-    ]
+    assert finish(schedule, 4) == [base.Emit(names(4, 5)), base.Publish((1,))]
 
 
 def test_a_restart_spreads_what_the_newest_weights_carry_on_as_far_as_may_run() -> None:

@@ -57,7 +57,7 @@ class Relay:
     runs before, only ``max_staleness`` bounds: with it, every trajectory is trained by the update that
     starts from version v + ``max_staleness`` at the latest, v being the version that sampled it; the
     trainer waits where it must, and no more is launched than can be trained in time (AReaL's admission,
-    arXiv 2505.24298: 0 is synchronous).
+    arXiv 2505.24298; 0 is synchronous). What another schedule left too old for that is trained first.
 
     When a replica dies, what it ran is carried on from its prefix by another of the same version, as soon
     as one has room; where none serves that version, it starts again from nothing under the newest.

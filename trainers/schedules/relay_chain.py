@@ -156,9 +156,8 @@ class RelayChain:
         self._silence = interval_seconds * missed
         self._resend_seconds = resend_seconds
         self._order: list[int] = []
-        self._relays: dict[
-            int, _Relay
-        ] = {}  # the dead too: they may turn out to be unreachable only
+        # The dead too: they may turn out to have been unreachable only.
+        self._relays: dict[int, _Relay] = {}
         self._newest = NOTHING
         self._now = 0.0
 
