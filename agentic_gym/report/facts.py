@@ -11,8 +11,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from markupsafe import Markup
+
 from agentic_gym.evaluation import EvalResult, success_by_task, summarise
 from agentic_gym.metrics import Interval, paired_difference, percentiles
+from agentic_gym.report.rounds import draw_round
 from agentic_gym.store import LedgerCounts, RunStore
 from agentic_gym.types import Outcome, Trajectory
 
@@ -31,6 +34,19 @@ CURVES: dict[str, dict[str, str]] = {
     "Explained variance of the value head": {"explained_variance": ""},
     "Gradient norm": {"grad_norm": ""},
     "Engine against trainer, mean |Δp|": {"probability_mismatch": ""},
+    "Idle, share of time": {"trainer_idle_share": "trainer", "engine_idle_share": "engine"},
+    "Parked, share of the episodes' time": {"parked_share": ""},
+    "Seconds of an episode": {
+        "episode_s_p50": "P50",
+        "episode_s_p90": "P90",
+        "episode_s_p99": "P99",
+    },
+    "Seconds in the queue": {
+        "queue_wait_s_p50": "P50",
+        "queue_wait_s_p90": "P90",
+        "queue_wait_s_p99": "P99",
+    },
+    "Seconds of loading and comparing weights": {"publish_s": ""},
     "Infrastructure errors while a batch was played, episodes": {"infra_errors": ""},
     "Warm start, loss": {"warm_start/loss": ""},
     "Warm start, accuracy": {"warm_start/accuracy": ""},
@@ -107,6 +123,7 @@ class Facts:
         update_s: mean seconds of an update by part.
         episode_s: label, number of episodes, and P50, P90, P99 of their seconds.
         sample: trajectories to read.
+        last_round: picture of when the episodes of the last batch ran, if that is known.
     """
 
     counts: LedgerCounts
@@ -117,6 +134,7 @@ class Facts:
     update_s: dict[str, float]
     episode_s: tuple[tuple[str, int, dict[str, float]], ...]
     sample: Sample = field(default_factory=Sample)
+    last_round: Markup | None = None
 
 
 def gather(store: RunStore, *, max_trajectories: int = 40) -> Facts:
@@ -150,6 +168,17 @@ def gather(store: RunStore, *, max_trajectories: int = 40) -> Facts:
         },
         episode_s=tuple((name, len(ts), percentiles(ts)) for name, ts in played.items() if ts),
         sample=pick_sample(evals, max_trajectories),
+        last_round=_last_round(store),
+    )
+
+
+def _last_round(store: RunStore) -> Markup | None:
+    batches = store.batches_after(0)
+    if not batches:
+        return None
+    update, names = batches[-1]
+    return draw_round(
+        store.trajectories(names), title=f"The {len(names)} episodes of update {update}"
     )
 
 
