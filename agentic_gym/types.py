@@ -148,8 +148,8 @@ class Turn:
         finish_reason: of the completion.
         generate_s: seconds in the engine.
         step_s: seconds in ``env.step``.
-        began_s: seconds from the episode's begin to this turn's, time in which it was parked included.
         info: small JSON-able facts from the environment (tools called, tests passed …).
+        began_s: seconds from the episode's begin to this turn's, time in which it was parked included.
     """
 
     action: str
@@ -158,8 +158,8 @@ class Turn:
     finish_reason: FinishReason = "stop"
     generate_s: float = 0.0
     step_s: float = 0.0
-    began_s: float = 0.0
     info: Mapping[str, Any] = field(default_factory=dict)
+    began_s: float = 0.0
 
 
 @dataclass(frozen=True, eq=False, slots=True)

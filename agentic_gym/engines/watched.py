@@ -48,14 +48,12 @@ class WatchedEngine:
     ) -> Completion:
         """Samples one completion."""
         try:
-            completion = await self._engine.generate(
+            return await self._engine.generate(
                 prompt_ids, sampling, request_id=request_id, session_id=session_id
             )
         except EngineError as error:
             self.look(error)
             raise
-        self.look(EngineError("the engine was closed"))
-        return completion
 
     async def abort(self, request_id: str) -> None:
         """Ends a request now."""

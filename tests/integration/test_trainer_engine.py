@@ -30,7 +30,7 @@ from agentic_gym.trainers.schedules.registry import make_schedule
 from agentic_gym.trainers.scoring import prepare_model
 from agentic_gym.trainers.selection import UniformTasks
 from agentic_gym.trainers.value_head import attach
-from agentic_gym.types import Outcome, SamplingParams, TokenStream
+from agentic_gym.types import Completion, Outcome, SamplingParams, TokenStream, Turn
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
@@ -77,6 +77,13 @@ class TokenAgent:
             request_id=f"{self._id}/{self._turn}",
             session_id=self._id,
         )
+        return self._add(completion)
+
+    async def recall(self, turn: Turn, completion: Completion | None) -> None:
+        assert completion is not None
+        self._add(completion)
+
+    def _add(self, completion: Completion) -> AgentAction:
         self._ids += completion.token_ids
         self._made += zip(completion.logprobs, completion.weight_versions, strict=True)
         self._turns.append(self._turn)

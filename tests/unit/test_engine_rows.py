@@ -73,3 +73,25 @@ def test_the_donor_shares_the_longest_prefix() -> None:
     table.rows[0].tokens, table.rows[1].tokens = [1, 2, 9], [1, 2, 3, 4]
     assert table.donor([1, 2, 3, 5], exclude=2) == (1, 3)
     assert table.donor([8], exclude=2) == (2, 0)
+
+
+def test_what_is_outdated_stays_with_its_owner_and_goes_to_nobody_else() -> None:
+    table = RowTable(3)
+    a, free = table.acquire("a"), table.acquire(None)
+    assert a is not None
+    assert free is not None
+    for row in (a, free):
+        table.rows[row].tokens = [1, 2, 3]
+        table.free(row)
+    table.outdate()
+    assert table.donor([1, 2, 3], exclude=2) == (2, 0)
+    assert table.acquire("a") == a
+    assert table.rows[a].tokens == [1, 2, 3]
+    assert [table.acquire(name) for name in "bc"] == [2, free]
+    assert table.rows[free].tokens == []
+    table.rows[a].cut(2)
+    assert table.rows[a].stale
+    table.rows[a].cut(0)
+    assert not table.rows[a].stale
+    table.rows[free].tokens = [1, 2, 3]
+    assert table.donor([1, 2, 3], exclude=2) == (free, 3), "what is new may be copied"

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from agentic_gym.errors import ConfigError
-from agentic_gym.trainers.runtime import episode_seed
+from agentic_gym.trainers.run_parts import episode_seed
 from agentic_gym.trainers.selection import UniformTasks
 
 

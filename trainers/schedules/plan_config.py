@@ -54,9 +54,7 @@ def make_plan(
         kinds = "; ".join(f"{what}: {keys}" for what, keys in _KEYS.items())
         found = error.errors() if isinstance(error, pydantic.ValidationError) else []
         said = "".join(f" {e['msg']}." for e in found if e["type"] == "value_error")
-        raise ConfigError(
-            f"rules={rules!r} cannot be read.{said} There are: {kinds}"
-        ) from error
+        raise ConfigError(f"rules={rules!r} cannot be read.{said} There are: {kinds}") from error
     options = dict(schedules or {})
     names = dict.fromkeys([default, *(rule.schedule for rule in read)])
     for name in options:
