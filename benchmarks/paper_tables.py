@@ -1,13 +1,13 @@
-"""Published speedups of rollout schedules beside what the simulator says, with nothing fitted but one row each.
+"""Published speedups of rollout schedules beside the simulator's, with nothing fitted but one row each.
 
 For each paper one baseline row sets one number, the seconds of a decode step; the other rows are predicted.
 Everything else is fixed beforehand and the same for all papers:
 
 - lengths: lognormal, sigma 1, capped at ten times the median (P99 is ten times the median), correlation of
   the logarithms within a task 0.5, prompts of 512 tokens, one turn;
-- the machine: training takes 8 FLOPs a parameter and token, prefill 2, at 40 % of the peak of the accelerators
-  in bfloat16; a decode step also reads the KV cache at the memory's bandwidth; a replica's roofline batch
-  is 128, and it carries no more than that.
+- the machine: training takes 8 FLOPs a parameter and token, prefill 2, at 40 % of the accelerators' peak in
+  bfloat16; a decode step also reads the KV cache at the memory's bandwidth; a replica's roofline batch is
+  128, and it carries no more than that.
 
 What differs from the paper by more than 15 % is marked, and a note says what the simulation leaves out.
 ``--quick`` simulates fewer updates on the same machines. No accelerator is used; every figure is simulated.
@@ -17,9 +17,17 @@ What differs from the paper by more than 15 % is marked, and a note says what th
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
-from collections.abc import Callable
+import datetime
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
+
+from rich.console import Console
+from rich.table import Table
 
 from agentic_gym.trainers.schedules.base import Schedule
 from agentic_gym.trainers.schedules.bounded_async import BoundedAsync
@@ -102,6 +110,7 @@ class Setting:
     warmup: int = 0
 
     def run(self, schedule: str | Callable[[], Schedule], **options: Any) -> SimulationReport:
+        """Simulates a schedule, by name or made by a function."""
         concurrency = self.cluster.replicas * self.cluster.max_concurrent
         concurrency = options.pop("concurrency", concurrency)
         if isinstance(schedule, str):
@@ -234,17 +243,25 @@ def dora(quick: bool) -> dict[str, list[Row]]:
     apart = apart.on(transfer="relay")
     rows = [
         Row("synchronous", 1.0, 1.0, calibrated=True),
-        Row("one step off: the longer of generation and training", 1.0, base.update_s["mean"] / one_step_off),
+        Row(
+            "one step off: the longer of generation and training",
+            1.0,
+            base.update_s["mean"] / one_step_off,
+        ),
     ]
     for bound, papers in ((3, (1.40, 1.65)), (12, (None, None))):
-        partial = apart.run("bounded_async", max_staleness=bound)
-        streaming = apart.run("streaming", window=bound, concurrency=apart.batch * 3 // 2)
-        rows.append(
-            Row(f"partial rollout: bounded_async, eta {bound}", papers[0], partial.tokens_per_s / base.tokens_per_s)
-        )
-        rows.append(
-            Row(f"DORA: streaming, window {bound}", papers[1], streaming.tokens_per_s / base.tokens_per_s)
-        )
+        found = {
+            f"partial rollout: bounded_async, eta {bound}": apart.run(
+                "bounded_async", max_staleness=bound
+            ),
+            f"DORA: streaming, window {bound}": apart.run(
+                "streaming", window=bound, concurrency=apart.batch * 3 // 2
+            ),
+        }
+        rows += [
+            Row(what, paper, report.tokens_per_s / base.tokens_per_s)
+            for (what, report), paper in zip(found.items(), papers, strict=True)
+        ]
     return {"DORA, 32B, 64 accelerators: tokens/s relative to synchronous": rows}
 
 
@@ -383,25 +400,28 @@ def laminar(quick: bool) -> dict[str, list[Row]]:
 # ---- output ------------------------------------------------------------------------------------------
 
 NOTES = {
-    "RollPacker": "One shape of lengths cannot fit the paper's three columns, which differ from each other (at "
-    "etaR 1.5: 0.66, 0.42, 0.39 of the baseline). How much each kind of redundancy brings hangs on the "
-    "correlation of lengths within a prompt, which the baseline row says nothing of: without any, etaR 1.5 "
-    "brings most, with much, etaP does.",
-    "DORA": "What binds here is the bound itself. With a window of 3 the trainer waits for the longest "
-    "trajectories, which streaming has packed on few replicas by their number; reading their long caches is "
-    "what takes the time there, while replicas with the newest weights may launch nothing more. The paper does "
-    "not say what K, batch, lengths and share of accelerators were; with a wide window the order is the paper's "
-    "or nearly so. One step off is composed of two synchronous runs, as no schedule here works in such batches.",
-    "AReaL": "With the fixed shape the mean response has a sixth of the cap, so an update takes less time than its "
-    "longest response, and all that avoids waiting for it looks better than it is. With longer responses "
-    "(median a third of the cap, nothing else changed, calibrated anew) the speedups come close. By 7B's eta 4 "
-    "the trainer binds there, and interrupting brings nothing.",
-    "verl": "verl trains a batch in four parts, the first while the last is still generated; a schedule here hands "
-    "over whole batches. That hides most of the training already at a stale share of 0.1, where it has the most "
-    "to hide. The updates themselves took 99 to 113 s in the paper and 98.8 s here.",
-    "Laminar": "The paper's KV caches are its scarce resource; here replicas stop at the roofline batch, at "
-    "the fixed lengths long before their caches are full. The baseline is the run without repacking, with a "
-    "decode step of 10 ms.",
+    "RollPacker": "One shape of lengths cannot fit the paper's three columns, which differ from each other: "
+    "at etaR 1.5 they have 0.66, 0.42 and 0.39 of the baseline. How much each kind of "
+    "redundancy brings hangs on the correlation of lengths within a prompt, of which the "
+    "baseline row says nothing: without any, etaR 1.5 brings most, with much, etaP does.",
+    "DORA": "What binds is the bound itself. With a window of 3 the trainer waits for the longest "
+    "trajectories. Streaming has packed them on few replicas, shared out by their number; "
+    "reading their long caches is what takes the time there, while replicas with the newest "
+    "weights may launch nothing more. K, batch, lengths and the split of the accelerators are "
+    "not in our account of the paper. One step off is composed of two synchronous runs: no "
+    "schedule here works in such batches.",
+    "AReaL": "At the fixed shape the mean response has a sixth of the cap, so an update takes less "
+    "time than its longest response, and whatever avoids waiting for that looks better than "
+    "it is. Rows with longer responses (median a third of the cap, calibrated anew, nothing "
+    "else changed) come closer. For 7B on four nodes the trainer binds in those, and "
+    "interrupting brings nothing.",
+    "verl": "verl trains a batch in four parts, the first while the last is still generated; the "
+    "schedules here hand over whole batches. That hides most of the training already at a "
+    "stale share of 0.1, where most is left to hide. The paper's updates took 99 to 113 s, "
+    "those here 98.8 s.",
+    "Laminar": "The paper's KV caches are its scarce resource; here replicas stop at the roofline batch, "
+    "at the fixed lengths long before their caches are full. There is no row to calibrate on: "
+    "a decode step has 10 ms.",
 }
 """Why it does not fit where it does not, by the first word of the title."""
 
@@ -457,8 +477,7 @@ def main() -> None:
     print(f"{time.process_time() - began:.0f} s of processor time; every figure is simulated")
     if options.output is not None:
         with options.output.open("a") as file:
-            file.write(json.dumps(result) + "
-")
+            file.write(json.dumps(result) + "\n")
 
 
 if __name__ == "__main__":

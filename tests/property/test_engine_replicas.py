@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import random
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,11 +36,12 @@ def make_model(seed: int) -> Any:
     return AutoModelForCausalLM.from_config(config).eval()
 
 
-class Counted(TransformersEngine):
-    """Counts what it was asked for, and can be made to die at its next step."""
+class Slowed(TransformersEngine):
+    """Counts what it was asked for, dies at its next step if it is to, and waits for whoever disturbs it."""
 
     attempts = 0
     doomed = False
+    allowed = 10**9  # steps
 
     async def generate(
         self, prompt_ids: Sequence[int], sampling: SamplingParams, **names: Any
@@ -50,11 +52,15 @@ class Counted(TransformersEngine):
     def _step(self) -> None:
         if self.doomed:
             raise MemoryError("no room")
+        for _ in range(20):  # not for ever: a busy machine may leave the other thread behind
+            if self.stats.steps < self.allowed:
+                break
+            time.sleep(0.0005)
         super()._step()
 
 
-def make_engine(version: int = 0) -> Counted:
-    return Counted(
+def make_engine(version: int = 0) -> Slowed:
+    return Slowed(
         make_model(version), max_batch=3, kv_rows=4, max_context=CONTEXT, prefill_tokens=17,
         threads=1, version=version,
     )  # fmt: skip
@@ -106,7 +112,7 @@ class Disturber:
     rng: random.Random
     weights: Mapping[int, int]  # the model of each version
     deaths: bool
-    served: dict[int, Counted]
+    served: dict[int, Slowed]
     parked: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -120,7 +126,9 @@ class Disturber:
         async with asyncio.timeout(60):
             conversing = asyncio.create_task(converse_all(self.replicas, seed))
             while not conversing.done():
-                await asyncio.sleep(self.rng.random() * 0.004)
+                for engine in self.served.values():
+                    engine.allowed = engine.stats.steps + self.rng.randrange(1, 5)
+                await asyncio.sleep(0.001)
                 await self.disturb()
                 for name in sorted(self.parked):
                     if self.rng.random() < 0.1:  # nobody waits long

@@ -47,6 +47,10 @@ WORKLOADS = st.builds(
     tool_p50=st.sampled_from([0.0, 0.3]),
 )
 
+RETRIES = {"max_retries": 20, "max_lost_groups": 10**6}
+
+SINGLE = ("bounded_async", "relay", "streaming", "sync", "tail_batching")
+
 OPTIONS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "sync": st.just({}),
     "bounded_async": st.fixed_dictionaries(
@@ -54,6 +58,16 @@ OPTIONS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
             "max_staleness": st.integers(0, 3),
             "on_publish": st.sampled_from(["interrupt", "keep_kv", "wait"]),
         }
+    ),
+    "plan": st.builds(
+        lambda first, second: {
+            "default": first,
+            "rules": [{"schedule": second, "every": 2, "updates": 1}],
+            "schedules": {first: RETRIES, second: RETRIES},
+            "min_updates": 1,
+        },
+        st.sampled_from(SINGLE),
+        st.sampled_from(SINGLE),
     ),
     "relay": st.fixed_dictionaries(
         {
@@ -77,7 +91,7 @@ def test_every_schedule_is_tried() -> None:
 
 @pytest.mark.parametrize("name", sorted(OPTIONS))
 def test_nothing_is_lost_and_promises_hold(name: str) -> None:
-    @settings(deadline=None, derandomize=True, max_examples=40)
+    @settings(deadline=None, derandomize=True, max_examples=80)
     @given(
         options=OPTIONS[name],
         cluster=CLUSTERS,
@@ -107,8 +121,7 @@ def test_nothing_is_lost_and_promises_hold(name: str) -> None:
             group_size,
             size + concurrency,
             cluster.replicas,
-            max_retries=20,
-            max_lost_groups=10**6,
+            **({} if name == "plan" else RETRIES),
             **options,
         )
         plans = LognormalPlans(workload, seed)

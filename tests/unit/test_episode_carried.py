@@ -118,23 +118,49 @@ def test_a_policy_without_tokens_acts_again_up_to_the_same_turn() -> None:
 
 
 def test_time_in_which_an_episode_is_kept_waiting_is_not_its_own() -> None:
-    waited = 0.0
+    now = waited = 0.0
 
     class Paused(EpisodeWatch):
         def paused_s(self) -> float:
             return waited
 
+    def play(*, paused: bool) -> Trajectory:
+        def act(_observation: str, _info: Any) -> str:
+            nonlocal now, waited
+            now += 5.0
+            waited += 4.5 * paused
+            return format_action(
+                [("echo" if now < 9 else "stop", {"text": "x"} if now < 9 else {})]
+            )
+
+        with Rollout(
+            EchoEnv, lambda _: PolicyAgent(act), episode_limit_s=3.0, clock=lambda: now
+        ) as rollout:
+            return rollout.call(rollout.play(LAUNCH, Paused()))
+
+    patient = play(paused=True)
+    assert patient.outcome is Outcome.SOLVED
+    assert patient.metrics["duration_s"] == 1.0
+    assert patient.metrics["paused_s"] == 9.0
+    now = waited = 0.0
+    other = play(paused=False)
+    assert other.truncated
+    assert other.metrics["duration_s"] == 5.0
+
+
+def test_an_agent_that_is_kept_waiting_is_given_more_time() -> None:
+    paused = 0.0
+
+    class Paused(EpisodeWatch):
+        def paused_s(self) -> float:
+            return paused
+
     async def act(_observation: str, _info: Any) -> str:
-        nonlocal waited
-        for _ in range(3):
-            await asyncio.sleep(0.05)
-            waited += 0.05
+        nonlocal paused
+        for _ in range(4):
+            paused += 10.0  # before the limit is looked at again
+            await asyncio.sleep(0.02)
         return format_action([("stop", {})])
 
-    with Rollout(EchoEnv, lambda _: PolicyAgent(act), episode_limit_s=0.1) as rollout:
-        patient = rollout.call(rollout.play(LAUNCH, Paused()))
-        other = rollout.call(rollout.play(LAUNCH))
-    assert patient.outcome is Outcome.FAILED
-    assert patient.metrics["duration_s"] < 0.1
-    assert patient.metrics["paused_s"] == pytest.approx(0.15)
-    assert other.truncated
+    with Rollout(EchoEnv, lambda _: PolicyAgent(act), episode_limit_s=0.05) as rollout:
+        assert rollout.call(rollout.play(LAUNCH, Paused())).outcome is Outcome.FAILED

@@ -110,7 +110,8 @@ def imported_names(path: Path) -> set[str]:
 
 def test_everything_imported_is_declared() -> None:
     project = PROJECT["project"]
-    texts = [*project["dependencies"], *project["optional-dependencies"]["train"]]
+    extras = project["optional-dependencies"]
+    texts = [*project["dependencies"], *extras["train"], *extras["simulate"]]
     declared = {Requirement(text).name.lower().replace("_", "-") for text in texts}
     owners = importlib.metadata.packages_distributions()
     undeclared = {}

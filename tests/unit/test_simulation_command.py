@@ -56,12 +56,12 @@ def test_options_reach_the_schedule(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_file_and_flags_and_options_go_together(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(
-        "schedule: relay\noptions: {max_staleness: 2, buffer_size: 4096}\ncluster: {replicas: 3}\n"
+        "schedule: relay\nschedule_options: {max_staleness: 2, buffer_size: 4096}\ncluster: {replicas: 3}\n"
     )
     config = read_settings(
         ["--config", str(path), "--option", "max_staleness=5", "--replicas=7", "--seed", "1"]
     )
-    assert config.options == {"max_staleness": 5, "buffer_size": 4096}
+    assert config.schedule_options == {"max_staleness": 5, "buffer_size": 4096}
     assert (config.cluster.replicas, config.seed) == (7, 1)
     dump_config(config, path)
     assert read_settings(["--config", str(path)]) == config

@@ -159,6 +159,16 @@ def test_kept_prefixes_make_way_oldest_first_and_are_prefilled_again() -> None:
         replica.remove(one)
 
 
+def test_steps_below_the_resolution_of_the_clock_end_all_the_same() -> None:
+    machine = cluster(step_seconds=1e-9, kv_capacity=2000)
+    replica = make(machine)
+    replica.advance(1e6)
+    jobs = [job(tokens, 500) for tokens in (900, 901, 902)]
+    ends = drain(replica, [(1e6 + n / 7, one) for n, one in enumerate(jobs)])
+    assert list(ends) == jobs
+    assert [one.context for one in jobs] == pytest.approx([1400, 1401, 1402], abs=2)
+
+
 def test_removing_a_request_keeps_what_it_has() -> None:
     replica = make(cluster(roofline_batch=1))
     going, staying = job(100, 10), job(100, 10)

@@ -279,7 +279,7 @@ def _simulated(
     )
     settings = SimulateConfig(
         schedule=name,
-        options=options,
+        schedule_options=options,
         updates=config.updates,
         batch_size=machine.batch_size,
         group_size=machine.group_size,

@@ -23,7 +23,7 @@ from agentic_gym.trainers.simulation.cluster import Cluster, admissible_tokens
 from agentic_gym.trainers.simulation.jobs import Job
 
 _ALMOST = 1e-6
-"""Tokens within which a request counts as done: far above rounding, far below a token."""
+"""Tokens within which a request counts as done: far above rounding, far below one."""
 
 
 class Replica:
@@ -138,7 +138,7 @@ class Replica:
     def finish_due(self) -> list[Job]:
         """Takes out the requests that have got all their tokens."""
         done: list[Job] = []
-        ends, limit = self._ends, self._tokens + _ALMOST
+        ends, limit = self._ends, self._tokens + self._slack()
         while ends and ends[0][0] <= limit:
             _, ticket, job = heapq.heappop(ends)
             if job.ticket == ticket:
@@ -146,6 +146,11 @@ class Replica:
                 job.left = 0.0
                 done.append(job)
         return done
+
+    def _slack(self) -> float:
+        """Tokens that count as none: a little, and what is decoded while the clock cannot move on."""
+        step = self._steps[len(self.running)] + self._read * self._kv
+        return _ALMOST + 4 * math.ulp(self._now) / step
 
     # ---- requests --------------------------------------------------------------------------------
 
@@ -165,7 +170,7 @@ class Replica:
 
     def make_room(self) -> None:
         """Where the cache is full: forgets kept prefixes, then preempts what was admitted last."""
-        full = self._capacity - _ALMOST * (len(self.running) + 1)
+        full = self._capacity - self._slack() * (len(self.running) + 1)
         while self._kv + self._kept_kv >= full:
             if self._kept:
                 self._kept_kv -= self._kept.popitem(last=False)[1]

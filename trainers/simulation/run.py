@@ -44,7 +44,7 @@ def schedule_of(config: SimulateConfig) -> Schedule:
         ConfigError: it or one of its options is unknown, or a value is out of range.
     """
     cluster = config.cluster
-    options = dict(config.options)
+    options = dict(config.schedule_options)
     if "roofline_batch" in schedule_options(config.schedule):
         options.setdefault("roofline_batch", cluster.roofline_batch)
     return make_schedule(

@@ -36,7 +36,7 @@ class SimulateConfig(StrictConfig):
 
     Attributes:
         schedule: its name.
-        options: of the schedule, as keyword arguments.
+        schedule_options: keyword arguments of the schedule.
         updates: to simulate.
         warmup: updates at the start that no measurement counts.
         batch_size: trajectories of an update.
@@ -54,7 +54,7 @@ class SimulateConfig(StrictConfig):
     """
 
     schedule: str = "sync"
-    options: dict[str, Any] = Field(default_factory=dict)
+    schedule_options: dict[str, Any] = Field(default_factory=dict)
     updates: Positive = 20
     warmup: Annotated[int, Field(ge=0)] = 2
     batch_size: Positive = 512
@@ -102,7 +102,7 @@ def read_settings(argv: Sequence[str]) -> SimulateConfig:
     if not options:
         return config
     fields = {name: getattr(config, name) for name in SimulateConfig.model_fields}
-    return SimulateConfig(**{**fields, "options": {**config.options, **options}})
+    return SimulateConfig(**{**fields, "schedule_options": {**config.schedule_options, **options}})
 
 
 def _take_options(argv: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
