@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from agentic_gym.chat import ChatCodec, Conversation
-from agentic_gym.engines.base import Engine
+from agentic_gym.engines.base import Engine, joined
 from agentic_gym.errors import ConfigError, EngineError
 from agentic_gym.types import Completion, FinishReason, SamplingParams, TokenStream, Turn
 
@@ -192,7 +192,7 @@ class LMAgent:
             parts.append(part)
             if part.finish_reason != "abort":
                 break
-        return _joined(parts) if parts else None
+        return joined(parts, parts[-1].finish_reason) if parts else None
 
 
 class PolicyAgent:
@@ -344,12 +344,3 @@ def _action_text(message: Mapping[str, Any]) -> str:
             f'<tool_call>\n{{"name": {name}, "arguments": {written or "{}"}}}\n</tool_call>'
         )
     return "\n".join(part for part in parts if part)
-
-
-def _joined(parts: list[Completion]) -> Completion:
-    return Completion(
-        tuple(token for part in parts for token in part.token_ids),
-        tuple(logprob for part in parts for logprob in part.logprobs),
-        tuple(version for part in parts for version in part.weight_versions),
-        parts[-1].finish_reason,
-    )

@@ -180,7 +180,7 @@ def test_what_a_publish_costs_what_runs(mode: str, seconds: float, mixed: int) -
 
 
 def test_a_broadcast_waits_for_the_last_and_keeps_the_trainer_a_relay_does_not() -> None:
-    ends = {}
+    ends, loading = {}, {}
     for transfer, extra in (("broadcast", {}), ("relay", {"push_seconds": 0.5})):
         script = Script(
             (base.Begun, [base.Launch(0, 2, 0), base.Launch(1, 1, 1)]),
@@ -194,13 +194,77 @@ def test_a_broadcast_waits_for_the_last_and_keeps_the_trainer_a_relay_does_not()
             cluster(replicas=2, transfer=transfer, **extra),
             Fixed(lambda g, m, lengths=lengths: tokens(lengths[g, m])),
             updates=2,
+            picture=True,
         )
         record = simulation.run()
         ends[transfer] = [end for _, end in record.bars]
+        bars = simulation.fleet.replicas[0].bars
+        loading[transfer] = [at for at, what in bars or () if what == "publish"]
     trained = 0.01 + 7.0 + 0.02
     assert ends["relay"] == pytest.approx([trained, trained + 7.03])
     # Replica 1 runs until 20 s; then both load, and then the trainer goes on.
     assert ends["broadcast"] == pytest.approx([trained, 20.0 + 3.0 + 7.03])
+    assert loading["broadcast"] == pytest.approx([20.0])
+    assert loading["relay"] == pytest.approx([trained + 0.5])
+
+
+@pytest.mark.parametrize(("transfer", "loads_at"), [("broadcast", 9.01), ("relay", 2.0)])
+def test_a_collective_waits_for_the_trainer(transfer: str, loads_at: float) -> None:
+    script = Script(
+        (base.Begun, [base.Launch(0, 2, 0)]),
+        (base.Finished, [base.Emit((NAMES[0],))]),
+        (base.Finished, [base.Publish((1,))]),
+        (base.Trained, [base.Emit((NAMES[1],))]),
+    )
+    extra = {"push_seconds": 0.0} if transfer == "relay" else {}
+    simulation = Simulation(
+        script,
+        cluster(replicas=2, transfer=transfer, **extra),
+        Fixed(lambda _, member: tokens((100, 200)[member])),
+        updates=2,
+        picture=True,
+    )
+    simulation.run()
+    bars = simulation.fleet.replicas[1].bars
+    # It is told at 2 s; the trainer works from 1 s to 9.01 s.
+    assert bars is not None
+    assert [at for at, what in bars if what == "publish"] == pytest.approx([loads_at])
+
+
+def test_a_replica_that_dies_keeps_nobody_waiting() -> None:
+    script = Script(
+        (base.Begun, [base.Launch(0, 1, 0), base.Launch(1, 1, 1)]),
+        (base.Finished, [base.Emit((NAMES[0],))]),
+        (base.Trained, [base.Publish(mode="wait"), base.Launch(2, 1, 0)]),
+        (base.Published, []),
+        (base.Finished, [base.Emit((base.trajectory_id(2, 0),))]),
+    )
+    simulation = Simulation(
+        script,
+        cluster(replicas=2),
+        Fixed(lambda group, _: tokens(5000 if group == 1 else 100)),
+        updates=2,
+    )
+    victim = simulation.fleet.replicas[1]
+    simulation._after(20.0, lambda _: simulation.fleet.kill(victim))
+    record = simulation.run()
+    # Replica 1 would have run until 50 s. The other one loads when it is gone.
+    assert base.Published(1, 0) in script.events
+    assert record.bars[1][0] == pytest.approx(20.0 + 3.0 + 1.0)
+
+
+def test_a_replica_that_helps_gets_nothing_new() -> None:
+    script = Script(
+        (base.Begun, [base.Assign(0, "train"), base.Launch(0, 3)]),
+        (base.Finished, [base.Assign(0, "generate"), base.Launch(1, 1)]),
+    )
+    simulation = Simulation(
+        script, cluster(replicas=2, max_concurrent=2), Fixed(lambda *_: tokens(100))
+    )
+    with pytest.raises(ScheduleContractError, match="stuck"):
+        simulation.run()
+    # Two at once on the other one. When they are done the third is free to go, and a fourth is launched.
+    assert [r.busy_s for r in simulation.fleet.replicas.values()] == pytest.approx([1.0, 2.0])
 
 
 def test_a_relay_has_new_weights_a_little_after_the_update() -> None:

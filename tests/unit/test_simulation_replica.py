@@ -137,26 +137,49 @@ def test_a_cache_that_fills_up_preempts_what_came_last() -> None:
     assert second.context == pytest.approx(800)
 
 
-def test_kept_prefixes_make_way_oldest_first_and_are_prefilled_again() -> None:
-    machine = cluster(kv_capacity=1000, prefill_tokens_per_s=1000.0)
-    replica = make(machine)
-    old, young = job(100, 300), job(100, 300)
+def test_what_was_preempted_comes_before_what_waits() -> None:
+    machine = cluster(kv_capacity=1000, prefill_tokens_per_s=1e6)
+    first, second, third = job(500, 300), job(500, 300), job(10, 700)
+    ends = drain(make(machine), [(0.0, first), (0.0, second), (0.0, third)])
+    assert ends[first] < ends[second] < ends[third]
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_of_kept_prefixes_the_oldest_goes_first(grows: bool) -> None:
+    replica = make(cluster(kv_capacity=1000, prefill_tokens_per_s=1000.0))
+    old, young = job(100, 200), job(100, 200)
     drain(replica, [(0.0, old), (10.0, young)])
     replica.keep(old)
-    replica.keep(young)
+    replica.keep(young)  # 300 each
     replica.advance(20.0)
-    newcomer = job(50, 400)  # 800 of 1000 are taken by what is kept
-    replica.waiting[newcomer] = None
-    assert replica.admit() == [newcomer]
-    start = 20.0
-    for one, missing in ((young, 0.0), (old, 400.0)):
-        replica.remove(newcomer)
+    # One grows from 100 to 500 tokens while it runs; the other needs 500 when it is admitted.
+    replica.waiting[newcomer := job(400, 100) if grows else job(1, 500)] = None
+    replica.admit()
+    while newcomer in replica.running:
+        replica.advance(replica.due())
+        replica.finish_due()
+        replica.make_room()
+    for one, missing in ((young, 0.0), (old, 300.0)):
+        start = replica.due() if replica.running else 100.0
         one.left = 100.0
-        replica.advance(start := start + 100)
+        replica.advance(start)
         replica.waiting[one] = None
         replica.admit()
         assert replica.due() - start == pytest.approx(missing / 1000 + 100 * STEP)
         replica.remove(one)
+
+
+def test_nothing_loses_its_own_prefix_to_make_room_for_itself() -> None:
+    replica = make(cluster(kv_capacity=1000, prefill_tokens_per_s=1000.0))
+    own, other = job(100, 300), job(100, 200)
+    drain(replica, [(0.0, own), (10.0, other)])
+    replica.keep(own)  # 400, and the older one
+    replica.keep(other)  # 300
+    replica.advance(20.0)
+    own.left, own.context = 50.0, 750.0  # a long observation came back
+    replica.waiting[own] = None
+    assert replica.admit() == [own]
+    assert replica.due() - 20.0 == pytest.approx(350 / 1000 + 50 * STEP)
 
 
 def test_steps_below_the_resolution_of_the_clock_end_all_the_same() -> None:
