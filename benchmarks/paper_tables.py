@@ -152,21 +152,38 @@ def calibrate(setting: Setting, seconds: float) -> Setting:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One line: what, the paper's value (or range), the simulated one, how many decimals."""
+    """One line: what, the paper's value (or range), the simulated one, how many decimals.
+
+    ``given``: the baseline, which was calibrated or is what others are divided by.
+    """
 
     what: str
     paper: float | tuple[float, float] | None
     simulated: float
     digits: int = 2
-    calibrated: bool = False
+    given: bool = False
 
     @property
     def fits(self) -> bool | None:
         """None where there is nothing to compare with."""
-        if self.paper is None or self.calibrated:
+        if self.paper is None or self.given:
             return None
         low, high = self.paper if isinstance(self.paper, tuple) else (self.paper, self.paper)
         return low * (1 - FITS) <= self.simulated <= high * (1 + FITS)
+
+    @property
+    def published(self) -> str:
+        """The paper's value as text."""
+        if isinstance(self.paper, tuple):
+            return " to ".join(f"{value:.{self.digits}f}" for value in self.paper)
+        return "" if self.paper is None else f"{self.paper:.{self.digits}f}"
+
+    @property
+    def off(self) -> str:
+        """By how much the simulation differs from the paper."""
+        if self.paper is None or isinstance(self.paper, tuple) or self.given:
+            return ""
+        return f"{self.simulated / self.paper - 1:+.0%}"
 
 
 # ---- RollPacker --------------------------------------------------------------------------------------
@@ -242,26 +259,24 @@ def dora(quick: bool) -> dict[str, list[Row]]:
     # Weights must come from somewhere while the trainer works.
     apart = apart.on(transfer="relay")
     rows = [
-        Row("synchronous", 1.0, 1.0, calibrated=True),
+        Row("synchronous", 1.0, 1.0, given=True),
         Row(
             "one step off: the longer of generation and training",
             1.0,
             base.update_s["mean"] / one_step_off,
         ),
     ]
-    for bound, papers in ((3, (1.40, 1.65)), (12, (None, None))):
-        found = {
-            f"partial rollout: bounded_async, eta {bound}": apart.run(
-                "bounded_async", max_staleness=bound
-            ),
-            f"DORA: streaming, window {bound}": apart.run(
-                "streaming", window=bound, concurrency=apart.batch * 3 // 2
-            ),
-        }
-        rows += [
-            Row(what, paper, report.tokens_per_s / base.tokens_per_s)
-            for (what, report), paper in zip(found.items(), papers, strict=True)
-        ]
+    schedules: list[tuple[str, float | None, str, dict[str, Any]]] = [
+        ("partial rollout: bounded_async, eta 3", 1.40, "bounded_async", {"max_staleness": 3}),
+        ("DORA: streaming, window 3", 1.65, "streaming", {"window": 3}),
+        ("bounded_async, eta 12", None, "bounded_async", {"max_staleness": 12}),
+        ("streaming, window 12", None, "streaming", {"window": 12}),
+        ("streaming, window 12, elastic", None, "streaming", {"window": 12, "elastic": True}),
+    ]
+    for what, paper, name, options in schedules:
+        if name == "streaming":
+            options["concurrency"] = apart.batch * 3 // 2
+        rows.append(Row(what, paper, apart.run(name, **options).tokens_per_s / base.tokens_per_s))
     return {"DORA, 32B, 64 accelerators: tokens/s relative to synchronous": rows}
 
 
@@ -276,7 +291,7 @@ def areal(quick: bool) -> dict[str, list[Row]]:
     tables = {}
     gains = []
     for name, (model, nodes, sync_hours, async_hours, gain) in AREAL.items():
-        rows = [Row("synchronous, all accelerators", 1.0, 1.0, calibrated=True)]
+        rows = [Row("synchronous, all accelerators", 1.0, 1.0, given=True)]
         for longer in (False, True):
             setting, split, few = areal_settings(model, nodes, sync_hours, longer, quick)
             base = setting.run("sync").tokens_per_s
@@ -389,7 +404,7 @@ def laminar(quick: bool) -> dict[str, list[Row]]:
     )
     return {
         "Laminar, 7B, 64 replicas: repacking": [
-            Row("throughput, without", 1.0, 1.0, calibrated=True),
+            Row("throughput, without", 1.0, 1.0, given=True),
             Row("throughput, with", (1.14, 1.26), packed.tokens_per_s / plain.tokens_per_s),
             Row("share of the KV cache filled, without", 0.716, plain.kv_use),
             Row("share of the KV cache filled, with", 0.822, packed.kv_use),
@@ -400,30 +415,30 @@ def laminar(quick: bool) -> dict[str, list[Row]]:
 # ---- output ------------------------------------------------------------------------------------------
 
 NOTES = {
-    "RollPacker": "One shape of lengths cannot fit the paper's three columns, which differ from each other: "
+    "rollpacker": "One shape of lengths cannot fit the paper's three columns, which differ from each other: "
     "at etaR 1.5 they have 0.66, 0.42 and 0.39 of the baseline. How much each kind of "
     "redundancy brings hangs on the correlation of lengths within a prompt, of which the "
     "baseline row says nothing: without any, etaR 1.5 brings most, with much, etaP does.",
-    "DORA": "What binds is the bound itself. With a window of 3 the trainer waits for the longest "
-    "trajectories. Streaming has packed them on few replicas, shared out by their number; "
-    "reading their long caches is what takes the time there, while replicas with the newest "
-    "weights may launch nothing more. K, batch, lengths and the split of the accelerators are "
+    "dora": "With half of the accelerators training, the trainer is the limit at 1.49, whatever the "
+    "schedule. With a window of 3 it also waits, now and then, for the longest trajectories. "
+    "With a wide window, and replicas that help the trainer as DORA's do, streaming passes "
+    "both limits and partial rollout. K, batch, lengths and the split of the accelerators are "
     "not in our account of the paper. One step off is composed of two synchronous runs: no "
     "schedule here works in such batches.",
-    "AReaL": "At the fixed shape the mean response has a sixth of the cap, so an update takes less "
+    "areal": "At the fixed shape the mean response has a sixth of the cap, so an update takes less "
     "time than its longest response, and whatever avoids waiting for that looks better than "
     "it is. Rows with longer responses (median a third of the cap, calibrated anew, nothing "
     "else changed) come closer. For 7B on four nodes the trainer binds in those, and "
     "interrupting brings nothing.",
     "verl": "verl trains a batch in four parts, the first while the last is still generated; the "
-    "schedules here hand over whole batches. That hides most of the training already at a "
-    "stale share of 0.1, where most is left to hide. The paper's updates took 99 to 113 s, "
-    "those here 98.8 s.",
-    "Laminar": "The paper's KV caches are its scarce resource; here replicas stop at the roofline batch, "
+    "schedules here hand over whole batches. So a small stale share hides more of its "
+    "training behind generation than it can here. The paper's updates took 99 to 113 s, those "
+    "here 98.8 s.",
+    "laminar": "The paper's KV caches are its scarce resource; here replicas stop at the roofline batch, "
     "at the fixed lengths long before their caches are full. There is no row to calibrate on: "
     "a decode step has 10 ms.",
 }
-"""Why it does not fit where it does not, by the first word of the title."""
+"""Why it does not fit where it does not, by paper."""
 
 
 def render(title: str, rows: Sequence[Row]) -> Table:
@@ -432,17 +447,8 @@ def render(title: str, rows: Sequence[Row]) -> Table:
     for head in ("paper", "simulated", "off by", "fits"):
         table.add_column(head, justify="right")
     for row in rows:
-        if isinstance(row.paper, tuple):
-            paper = " to ".join(f"{value:.{row.digits}f}" for value in row.paper)
-        else:
-            paper = "" if row.paper is None else f"{row.paper:.{row.digits}f}"
-        single = isinstance(row.paper, float | int) and not row.calibrated
-        off = f"{row.simulated / row.paper - 1:+.0%}" if single else ""  # type: ignore[operator]
-        verdict = {None: "calibrated" if row.calibrated else "", True: "yes", False: "NO"}[row.fits]
-        table.add_row(row.what, paper, f"{row.simulated:.{row.digits}f}", off, verdict)
-    if any(row.fits is False for row in rows):
-        table.caption = NOTES[title.partition(",")[0].partition(" ")[0]]
-        table.caption_justify = "left"
+        verdict = {None: "given" if row.given else "", True: "yes", False: "NO"}[row.fits]
+        table.add_row(row.what, row.published, f"{row.simulated:.{row.digits}f}", row.off, verdict)
     return table
 
 
@@ -466,9 +472,12 @@ def main() -> None:
     for name, function in PAPERS.items():
         if options.only not in {None, name}:
             continue
-        for title, rows in function(options.quick).items():
+        found = function(options.quick)
+        for title, rows in found.items():
             console.print(render(f"{title} (simulated)", rows))
             result["tables"][title] = [dataclasses.asdict(row) for row in rows]
+        if any(row.fits is False for rows in found.values() for row in rows):
+            console.print(f"{NOTES[name]}\n", width=78)
     compared = [
         row for table in result["tables"].values() for row in (Row(**fields) for fields in table)
     ]

@@ -174,6 +174,7 @@ def test_what_a_publish_costs_what_runs(mode: str, seconds: float, mixed: int) -
     finished = [event for event in script.events if isinstance(event, base.Finished)]
     assert finished[1].seconds == pytest.approx(0.2 + 2000 * STEP + seconds)
     assert simulation.record.mixed == mixed
+    assert simulation.record.staleness == {0: 1, 1: 1}  # by the first token, whatever follows
     assert [event for event in script.events if isinstance(event, base.Published)] == [
         base.Published(1, 0)
     ]
@@ -342,6 +343,27 @@ def test_a_moved_trajectory_takes_its_prefix_along(rate: float, seconds: float) 
     assert simulation.fleet.replicas[1].busy_s == pytest.approx(seconds + 500 * STEP)
 
 
+def test_a_prefix_is_of_no_use_to_other_weights() -> None:
+    script = Script(
+        (base.Begun, [base.Launch(0, 1, 0), base.Launch(1, 1, 0)]),
+        (base.Finished, [base.Emit((base.trajectory_id(1, 0),))]),
+        (base.Trained, [base.Publish((1,))]),
+        (base.Published, [base.Migrate(NAMES[0], 1)]),
+        (base.Finished, [base.Emit((NAMES[0],))]),
+    )
+    machine = cluster(replicas=2, prefill_tokens_per_s=100.0, migrate_tokens_per_s=1e9)
+    simulation = Simulation(
+        script,
+        machine,
+        Fixed(lambda group, _: tokens(3 if group else 2000, prompt=100)),
+        updates=2,
+    )
+    simulation.run()
+    published = 2.0 + 0.03 + 7.0 + 1.03 + 3.0
+    context = 100 + (published - 2.0) / STEP
+    assert simulation.record.bars[1][0] == pytest.approx(2.0 + 2000 * STEP + context / 100)
+
+
 def test_a_group_may_play_an_earlier_task_again() -> None:
     plans = Fixed(lambda *_: tokens(1))
     script = Script(
@@ -370,6 +392,53 @@ class Relaunching(Script):
         actions = super().handle(event)
         late = isinstance(event, base.Finished) and event.trajectory_id == NAMES[1]
         return [*actions, base.Launch(1, 1, 0)] if late else actions
+
+
+def test_a_helper_that_dies_helps_no_more() -> None:
+    script = Script(
+        (base.Begun, [base.Launch(0, 1, 0)]),
+        (base.Finished, [base.Emit((NAMES[0],)), base.Assign(1, "train")]),
+    )
+    machine = cluster(
+        replicas=2, trainers=1, train_seconds_per_token=0.0, death_hours=1e9, repair_seconds=1e9
+    )
+    simulation = Simulation(script, machine, Fixed(lambda *_: tokens(100)), updates=1)
+    simulation._after(3.0, simulation._die, 1)
+    # Two train from 1 to 3 s, which is 4 s of the work; one does the other 3 s.
+    assert simulation.run().updates == pytest.approx([6.0])
+
+
+def test_places_that_come_back_are_taken_at_once() -> None:
+    for back in ("revive", "assign"):
+        script = Script((base.Begun, [base.Launch(0, 3)]))
+        simulation = Simulation(
+            script, cluster(replicas=2, max_concurrent=1), Fixed(lambda *_: tokens(1000))
+        )
+        replica = simulation.fleet.replicas[1]
+        if back == "revive":
+            simulation.fleet.kill(replica)
+        else:
+            simulation.fleet.assign(replica, train=True)
+        simulation._tell(base.Begun())
+        assert len(replica.jobs) == 0
+        if back == "revive":
+            simulation.fleet.revive(replica)
+        else:
+            simulation.fleet.assign(replica, train=False)
+        assert list(replica.jobs) == [simulation.ledger.jobs[NAMES[1]]]
+
+
+def test_a_lost_trajectory_is_noticed() -> None:
+    simulation = Simulation(Sync(2), cluster(), Fixed(lambda *_: tokens(10)), updates=1)
+    simulation.run()
+    simulation.ledger.check()
+    simulation.ledger.launched += 1
+    with pytest.raises(ScheduleContractError, match="3 trajectories were launched, and these are"):
+        simulation.ledger.check()
+    simulation.ledger.launched -= 1
+    simulation.ledger.counts["parked"] += 1
+    with pytest.raises(ScheduleContractError, match="'trained': 2"):
+        simulation.ledger.check()
 
 
 def test_helpers_that_come_and_go_share_the_work() -> None:

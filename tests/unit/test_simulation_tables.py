@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from agentic_gym.trainers.schedules import base
 from agentic_gym.trainers.simulation.cluster import Cluster
@@ -77,15 +78,23 @@ def test_calibration_hits_the_row_that_it_is_given(tables: ModuleType) -> None:
         ({"paper": (1.0, 1.2), "simulated": 1.37}, True),
         ({"paper": (1.0, 1.2), "simulated": 1.39}, False),
         ({"paper": None, "simulated": 1.0}, None),
-        ({"paper": 1.0, "simulated": 5.0, "calibrated": True}, None),
+        ({"paper": 1.0, "simulated": 5.0, "given": True}, None),
     ],
 )
 def test_what_fits(tables: ModuleType, row: dict[str, Any], fits: bool | None) -> None:
     assert tables.Row("x", **row).fits is fits
 
 
-def test_a_misfit_is_marked_and_explained(tables: ModuleType) -> None:
-    for name in ("RollPacker, 7B", "DORA, 32B", "AReaL, 7B", "verl fully async", "Laminar, 7B"):
-        good, bad = tables.Row("good", 1.0, 1.0), tables.Row("bad", 1.0, 2.0)
-        assert tables.render(name, [good, bad]).caption
-        assert tables.render(name, [good]).caption is None
+def test_a_misfit_is_marked_and_every_paper_has_a_note(
+    tables: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert set(tables.NOTES) == set(tables.PAPERS)
+    rows = [tables.Row("good", 1.0, 1.0), tables.Row("bad", 1.0, 2.0), tables.Row("?", None, 2.0)]
+    Console(width=100).print(tables.render("x", rows))
+    lines = capsys.readouterr().out.splitlines()
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "│" in line]
+    assert cells == [
+        ["good", "1.00", "1.00", "+0%", "yes"],
+        ["bad", "1.00", "2.00", "+100%", "NO"],
+        ["?", "", "2.00", "", ""],
+    ]
