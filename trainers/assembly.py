@@ -364,12 +364,14 @@ class _Progress(TrainerCallback):  # type: ignore[misc]  # untyped base
             "kl": "kl",
             "staleness": "staleness",
             "batch s": "time_batch_s",
-            "idle: trainer": "trainer_idle_share",
-            "engine": "engine_idle_share",
+            "trainer idle": "trainer_idle_share",
+            "engine idle": "engine_idle_share",
         }
         # Of a synchronous run every token is fresh.
         words = [f"{word} {logs[key]:.3f}" for word, key in shown.items() if logs.get(key)]
-        self._console.print(f"  update {state.global_step}/{self._updates}: {', '.join(words)}")
+        self._console.print(
+            f"  update {state.global_step}/{self._updates}: {', '.join(words)}", soft_wrap=True
+        )
         parked = logs.get("parked_share", 0.0)
         if parked > PARKED_ALARM:
             self._console.print(
