@@ -38,7 +38,9 @@ check: $(STAMP)
 	$(BIN)/python -m pytest -q tests/unit/test_docs.py
 
 bench: $(STAMP)
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	for name in engine batching tests_runner reset episodes; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	$(BIN)/python benchmarks/schedules.py --quick
+	$(BIN)/python benchmarks/paper_tables.py --quick
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache

@@ -22,169 +22,30 @@ import dataclasses
 import datetime
 import json
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from paper_settings import (
+    FITS,
+    H20,
+    H800,
+    QWEN_1_5B,
+    QWEN_7B,
+    QWEN_14B,
+    QWEN_32B,
+    ROOFLINE,
+    Model,
+    Row,
+    Setting,
+    calibrate,
+    lengths,
+    machine,
+    render,
+)
 from rich.console import Console
-from rich.table import Table
 
-from agentic_gym.trainers.schedules.base import Schedule
 from agentic_gym.trainers.schedules.bounded_async import BoundedAsync
-from agentic_gym.trainers.schedules.registry import make_schedule
-from agentic_gym.trainers.simulation.cluster import Cluster
-from agentic_gym.trainers.simulation.driver import Simulation
-from agentic_gym.trainers.simulation.report import SimulationReport, make_report
-from agentic_gym.trainers.simulation.workload import LognormalPlans, Workload
-
-FITS = 0.15
-"""Relative difference within which a prediction is said to fit."""
-
-SEED = 1
-
-
-@dataclasses.dataclass(frozen=True)
-class Chip:
-    """An accelerator: peak FLOP/s in bfloat16, and bytes/s of its memory."""
-
-    flops: float
-    bandwidth: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Model:
-    """A dense transformer: parameters, and bytes of keys and values of one token in bfloat16."""
-
-    parameters: float
-    kv_bytes: float
-
-
-H800 = Chip(989e12, 3.35e12)
-H20 = Chip(148e12, 4.0e12)
-ROOFLINE = 128
-EFFICIENCY = 0.4
-MEMORY = 80e9 * 0.9
-
-# Layers x key-value heads x head size x 2 (keys, values) x 2 bytes, from the models' configuration files.
-QWEN_1_5B = Model(1.5e9, 28 * 2 * 128 * 4)
-QWEN_7B = Model(7.6e9, 28 * 4 * 128 * 4)
-QWEN_14B = Model(14.8e9, 48 * 8 * 128 * 4)
-QWEN_32B = Model(32.8e9, 64 * 8 * 128 * 4)
-
-
-def machine(
-    chip: Chip, model: Model, *, rollout: int, per_replica: int, train: int, **changes: Any
-) -> Cluster:
-    """A cluster of so many accelerators that roll out and that train."""
-    peak = EFFICIENCY * chip.flops
-    free = MEMORY * per_replica - 2 * model.parameters
-    values: dict[str, Any] = {
-        "replicas": rollout // per_replica,
-        "max_concurrent": ROOFLINE,
-        "step_seconds": 0.01,  # set by the calibration row
-        "roofline_batch": ROOFLINE,
-        "kv_seconds_per_token": model.kv_bytes / (chip.bandwidth * per_replica),
-        "kv_capacity": int(free / model.kv_bytes),
-        "prefill_tokens_per_s": peak * per_replica / (2 * model.parameters),
-        "transfer_seconds": 2.0,
-        "train_seconds": 5.0,
-        "train_seconds_per_token": 8 * model.parameters / (peak * train),
-        "trainers": max(1, train // per_replica),
-    }
-    return Cluster(**{**values, **changes})
-
-
-def lengths(cap: int) -> Workload:
-    return Workload(median_tokens=cap / 10, max_tokens=cap)
-
-
-@dataclasses.dataclass(frozen=True)
-class Setting:
-    """Batch, groups, lengths and machine of one experiment."""
-
-    cluster: Cluster
-    workload: Workload
-    batch: int
-    group: int
-    updates: int
-    warmup: int = 0
-
-    def run(self, schedule: str | Callable[[], Schedule], **options: Any) -> SimulationReport:
-        """Simulates a schedule, by name or made by a function."""
-        concurrency = self.cluster.replicas * self.cluster.max_concurrent
-        concurrency = options.pop("concurrency", concurrency)
-        if isinstance(schedule, str):
-            name, made = (
-                schedule,
-                make_schedule(
-                    schedule, self.batch, self.group, concurrency, self.cluster.replicas, **options
-                ),
-            )
-        else:
-            name, made = "custom", schedule()
-        simulation = Simulation(
-            made,
-            self.cluster,
-            LognormalPlans(self.workload, SEED),
-            updates=self.updates,
-            warmup=self.warmup,
-        )
-        simulation.run()
-        return make_report(simulation, name)
-
-    def on(self, **changes: Any) -> Setting:
-        """The same on a changed cluster."""
-        cluster = Cluster(**{**self.cluster.model_dump(), **changes})
-        return dataclasses.replace(self, cluster=cluster)
-
-
-def calibrate(setting: Setting, seconds: float) -> Setting:
-    """Sets the decode step so that a synchronous update takes so long."""
-    for _ in range(4):
-        found = setting.run("sync").update_s["mean"]
-        rest = dataclasses.replace(setting).on(step_seconds=1e-9).run("sync").update_s["mean"]
-        factor = (seconds - rest) / (found - rest)
-        setting = setting.on(step_seconds=setting.cluster.step_seconds * factor)
-        if abs(factor - 1) < 1e-3:
-            break
-    return setting
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """One line: what, the paper's value (or range), the simulated one, how many decimals.
-
-    ``given``: the baseline, which was calibrated or is what others are divided by.
-    """
-
-    what: str
-    paper: float | tuple[float, float] | None
-    simulated: float
-    digits: int = 2
-    given: bool = False
-
-    @property
-    def fits(self) -> bool | None:
-        """None where there is nothing to compare with."""
-        if self.paper is None or self.given:
-            return None
-        low, high = self.paper if isinstance(self.paper, tuple) else (self.paper, self.paper)
-        return low * (1 - FITS) <= self.simulated <= high * (1 + FITS)
-
-    @property
-    def published(self) -> str:
-        """The paper's value as text."""
-        if isinstance(self.paper, tuple):
-            return " to ".join(f"{value:.{self.digits}f}" for value in self.paper)
-        return "" if self.paper is None else f"{self.paper:.{self.digits}f}"
-
-    @property
-    def off(self) -> str:
-        """By how much the simulation differs from the paper."""
-        if self.paper is None or isinstance(self.paper, tuple) or self.given:
-            return ""
-        return f"{self.simulated / self.paper - 1:+.0%}"
-
+from agentic_gym.trainers.simulation.workload import Workload
 
 # ---- RollPacker --------------------------------------------------------------------------------------
 
@@ -419,10 +280,10 @@ NOTES = {
     "at etaR 1.5 they have 0.66, 0.42 and 0.39 of the baseline. How much each kind of "
     "redundancy brings hangs on the correlation of lengths within a prompt, of which the "
     "baseline row says nothing: without any, etaR 1.5 brings most, with much, etaP does.",
-    "dora": "With half of the accelerators training, the trainer is the limit at 1.49, whatever the "
-    "schedule. With a window of 3 it also waits, now and then, for the longest trajectories. "
-    "With a wide window, and replicas that help the trainer as DORA's do, streaming passes "
-    "both limits and partial rollout. K, batch, lengths and the split of the accelerators are "
+    "dora": "With half of the accelerators training, the trainer is the limit at about 1.48, whatever "
+    "the schedule. With a window of 3 it also waits, now and then, for the longest "
+    "trajectories. With a wide window, and replicas that help the trainer as DORA's do, "
+    "streaming gets past that limit. K, batch, lengths and the split of the accelerators are "
     "not in our account of the paper. One step off is composed of two synchronous runs: no "
     "schedule here works in such batches.",
     "areal": "At the fixed shape the mean response has a sixth of the cap, so an update takes less "
@@ -434,22 +295,12 @@ NOTES = {
     "schedules here hand over whole batches. So a small stale share hides more of its "
     "training behind generation than it can here. The paper's updates took 99 to 113 s, those "
     "here 98.8 s.",
-    "laminar": "The paper's KV caches are its scarce resource; here replicas stop at the roofline batch, "
-    "at the fixed lengths long before their caches are full. There is no row to calibrate on: "
-    "a decode step has 10 ms.",
+    "laminar": "A replica here that has new weights to load first runs dry, down to its longest "
+    "trajectory, so without repacking its KV cache is nearly empty most of the time. The "
+    "paper's baseline still fills 72 % of its caches, and has less to gain. There is no row "
+    "to calibrate on: a decode step has 10 ms.",
 }
 """Why it does not fit where it does not, by paper."""
-
-
-def render(title: str, rows: Sequence[Row]) -> Table:
-    table = Table(title=title, title_justify="left", min_width=78)
-    table.add_column("what")
-    for head in ("paper", "simulated", "off by", "fits"):
-        table.add_column(head, justify="right")
-    for row in rows:
-        verdict = {None: "given" if row.given else "", True: "yes", False: "NO"}[row.fits]
-        table.add_row(row.what, row.published, f"{row.simulated:.{row.digits}f}", row.off, verdict)
-    return table
 
 
 PAPERS = {"rollpacker": rollpacker, "dora": dora, "areal": areal, "verl": verl, "laminar": laminar}

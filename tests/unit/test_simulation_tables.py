@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -16,18 +16,14 @@ from agentic_gym.trainers.simulation.cluster import Cluster
 from agentic_gym.trainers.simulation.driver import Simulation
 from agentic_gym.trainers.simulation.workload import LognormalPlans, Workload
 
-PATH = Path(__file__).resolve().parents[2] / "benchmarks" / "paper_tables.py"
+FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
-@pytest.fixture(scope="module")
-def tables() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("paper_tables", PATH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["paper_tables"] = module  # where dataclasses look for it
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def tables(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(FOLDER)
+    monkeypatch.delitem(sys.modules, "paper_tables", raising=False)
+    return importlib.import_module("paper_tables")
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.25, 0.5])
