@@ -246,6 +246,45 @@ def say(prompt: Sequence[int], request_id: str) -> list[int]:
     return [rng.randrange(1000) for _ in range(rng.randrange(1, 40))]
 
 
+def check_books(replicas: ReplicaSet) -> None:
+    for request in replicas._requests.values():
+        session = request.session
+        assert not session.parked or session.home is None
+        if request.replica is not None and not request.moved:
+            assert request.replica is session.home or not request.replica.engine.alive
+    for known in filter(None, map(replicas._placement.known, NAMES)):
+        assert known.held <= set(replicas._placement.replicas.values())
+    for replica in replicas._placement.replicas.values():
+        own = [r for r in replicas._requests.values() if r.replica is replica]
+        assert replica.num_requests == len(own)
+
+
+def check_end(
+    request: str,
+    result: Completion | BaseException,
+    *,
+    aborted: set[str],
+    cancelled: set[str],
+) -> None:
+    if isinstance(result, asyncio.CancelledError):
+        assert request in cancelled
+        return
+    assert isinstance(result, Completion), result
+    whole = say([1], request)
+    assert list(result.token_ids) == whole[: len(result.token_ids)]
+    if result.finish_reason == "abort":
+        assert request in aborted
+
+
+def check_empty(replicas: ReplicaSet) -> None:
+    assert replicas.load.requests == 0
+    assert set(replicas.loads().values()) == {EngineLoad(0, 0, 1 << 20)}
+    placement = replicas._placement
+    assert all(placement.known(session) is None for session in NAMES)
+    for replica in placement.replicas.values():
+        assert not replica.sessions
+
+
 @settings(deadline=None, derandomize=True, max_examples=100)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_whatever_happens_every_request_ends_as_asked_and_nothing_is_left(seed: int) -> None:
@@ -295,45 +334,21 @@ def test_whatever_happens_every_request_ends_as_asked_and_nothing_is_left(seed: 
             case _:
                 await replicas.release(session)
 
-    def check() -> None:
-        for request in replicas._requests.values():
-            session = request.session
-            assert not session.parked or session.home is None
-            if request.replica is not None and not request.moved:
-                assert request.replica is session.home or not request.replica.engine.alive
-        for known in filter(None, map(replicas._placement.known, NAMES)):
-            assert known.held <= set(replicas._placement.replicas.values())
-        for replica in replicas._placement.replicas.values():
-            own = [r for r in replicas._requests.values() if r.replica is replica]
-            assert replica.num_requests == len(own)
-
     async def main() -> None:
         for number in range(80):
             await act(number)
-            check()
+            check_books(replicas)
             for _ in range(rng.randrange(4)):
                 await asyncio.sleep(0)
-                check()
+                check_books(replicas)
         for session in NAMES:
             replicas.resume(session)
         async with asyncio.timeout(10):
             results = await asyncio.gather(*running.values(), return_exceptions=True)
         for request, result in zip(running, results, strict=True):
-            if isinstance(result, asyncio.CancelledError):
-                assert request in cancelled
-                continue
-            assert isinstance(result, Completion), result
-            whole = say([1], request)
-            assert list(result.token_ids) == whole[: len(result.token_ids)]
-            if result.finish_reason == "abort":
-                assert request in aborted
+            check_end(request, result, aborted=aborted, cancelled=cancelled)
         for session in NAMES:
             await replicas.release(session)
-        assert replicas.load.requests == 0
-        assert set(replicas.loads().values()) == {EngineLoad(0, 0, 1 << 20)}
-        placement = replicas._placement
-        assert all(placement.known(session) is None for session in NAMES)
-        for replica in placement.replicas.values():
-            assert not replica.sessions
+        check_empty(replicas)
 
     asyncio.run(main())
