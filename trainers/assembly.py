@@ -27,6 +27,7 @@ from agentic_gym.store import RunStore
 from agentic_gym.trainers import checkpoints
 from agentic_gym.trainers.config import AgenticPPOConfig
 from agentic_gym.trainers.demonstrations import Demonstration, encode, record_many
+from agentic_gym.trainers.live_weights import LiveWeights
 from agentic_gym.trainers.models import DecoderShape, load_policy, make_decoder
 from agentic_gym.trainers.ordering import LongestFirst
 from agentic_gym.trainers.ppo_trainer import AgenticPPOTrainer
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 START_FOLDER = "start"
 CHECKPOINT_FOLDER = "checkpoints"
+LIVE_FOLDER = "live_weights"
 STARTER = Path(__file__).parent / "data" / "starter"
 
 
@@ -265,6 +267,7 @@ class Assembly:
             slots=config.rollout.concurrency,
             seed=config.seed,
             order=LongestFirst() if config.rollout.longest_first else None,
+            live=LiveWeights(config.output_dir / LIVE_FOLDER),
             stall_s=config.rollout.stall_timeout_s,
         )
 

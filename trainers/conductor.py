@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agentic_gym.engines.base import PublishMode
 from agentic_gym.episode import Launch
 from agentic_gym.errors import EngineError, InfraError
 from agentic_gym.store import LaunchRecord
 from agentic_gym.trainers.episodes import Episodes, EpisodeTimes
+from agentic_gym.trainers.publisher import Weights
+from agentic_gym.trainers.publishing import Publishing
 from agentic_gym.trainers.rollout_metrics import RolloutMetrics
-from agentic_gym.trainers.run_parts import STATE, Run, Weights, episode_seed, oldest_version
+from agentic_gym.trainers.run_parts import STATE, Run, episode_seed, oldest_version
 from agentic_gym.trainers.schedules import base
 from agentic_gym.trainers.source import Batch
 from agentic_gym.trainers.waiting import who_waits
@@ -47,7 +48,6 @@ class Conductor:
         on_trajectory: Callable[[Trajectory], None] = lambda trajectory: None,
     ) -> None:
         self._run = run
-        self._weights = weights
         self._on_batch = on_batch
         self._on_error = on_error
         self._on_trajectory = on_trajectory
@@ -57,11 +57,18 @@ class Conductor:
         self._records: dict[str, LaunchRecord] = {}
         self._prefixes: dict[str, Trajectory] = {}  # from before a restart
         self._unsaved: dict[str, Trajectory] = {}
-        self._publishing: dict[int, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._training = False
         self._began = self._progress = time.perf_counter()
         self._metrics = RolloutMetrics()
+        self._publishing = Publishing(
+            run,
+            weights,
+            spawn=self._spawn,
+            metrics=lambda: self._metrics,
+            on_published=lambda version, replica: self._handle(base.Published(version, replica)),
+            on_error=on_error,
+        )
 
     # ---- what the runtime calls ------------------------------------------------------------------
 
@@ -70,8 +77,8 @@ class Conductor:
         run = self._run
         if run.replicas is not None:
             run.replicas.on_down = self._replica_down
-            await asyncio.gather(*(self._load(r, "wait") for r in run.replicas.versions))
-        version = self._weights.version
+        await self._publishing.begin()
+        version = self._publishing.newest.version
         self._prefixes = {prefix.trajectory_id: prefix for prefix in run.store.carried()}
         parked = []
         for record in run.store.in_flight():
@@ -83,25 +90,25 @@ class Conductor:
             base.Known(t.trajectory_id, oldest_version(t, version)) for t in run.store.buffered()
         ]
         next_group = int(run.store.get_state(STATE, {}).get("next_group", 0))
-        self._handle(base.Begun(parked, finished, next_group, version, self._served()))
+        self._handle(base.Begun(parked, finished, next_group, version, self._publishing.served))
         self._spawn(self._tick())
 
     async def trained(self, weights: Weights) -> None:
         """The batch has been trained on."""
         self._training = False
-        self._weights = weights
-        self._handle(base.Trained(weights.version))
+        await self._publishing.move_on(
+            weights, tell=lambda: self._handle(base.Trained(weights.version))
+        )
 
     async def replayed(self, weights: Weights) -> None:
         """A batch that was recorded before a restart has been trained on; nothing is played yet."""
-        self._weights = weights
+        self._publishing.newest = weights
 
     async def finish(self, weights: Weights) -> None:
         """Ends what runs; every replica then serves these weights."""
-        self._weights = weights
+        self._publishing.newest = weights
         await self.close()
-        if self._run.replicas is not None:
-            await asyncio.gather(*(self._load(r, "abort") for r in self._run.replicas.versions))
+        await self._publishing.load_all()
 
     async def close(self) -> None:
         """Ends what runs, and keeps the prefixes of it."""
@@ -197,7 +204,7 @@ class Conductor:
         waiting = who_waits(
             self._episodes.entries(),
             self._run.replicas,
-            list(self._publishing),
+            self._publishing.loading,
             time.perf_counter(),
         )
         return (
@@ -243,7 +250,7 @@ class Conductor:
             case base.Emit(names):
                 self._emit(names)
             case base.Publish(replicas, mode):
-                self._publish(replicas, mode)
+                self._publishing.publish(replicas, mode)
             case base.Assign(replica, role):
                 self._metrics.assigned(replica, role)
             case base.Halt(reason):
@@ -262,7 +269,7 @@ class Conductor:
                 task,
                 base.group_id(launch.group),
                 episode_seed(self._run.seed, launch.group, member),
-                self._version_of(launch.replica),
+                self._publishing.version_of(launch.replica),
             )
             for launch, task in made
             for member in range(launch.size)
@@ -307,7 +314,9 @@ class Conductor:
     def _retry(self, name: str, replica: int) -> None:
         """From nothing: whatever is kept of it is forgotten, also in the ledger."""
         old = self._records[name]
-        record = LaunchRecord(name, old.task_id, old.group_id, old.seed, self._version_of(replica))
+        record = LaunchRecord(
+            name, old.task_id, old.group_id, old.seed, self._publishing.version_of(replica)
+        )
         self._records[name] = record
         self._prefixes.pop(name, None)
         self._unsaved.pop(name, None)
@@ -330,58 +339,12 @@ class Conductor:
         self._metrics.count("dropped")
 
     def _emit(self, names: tuple[str, ...]) -> None:
-        update = self._weights.version + 1
+        update = self._publishing.newest.version + 1
         self._run.store.record_batch(update, names)
         self._training = True
         self._on_batch(Batch(update, self._run.store.trajectories(names)))
 
-    # ---- publishing ------------------------------------------------------------------------------
-
-    def _publish(self, replicas: tuple[int, ...] | None, mode: PublishMode) -> None:
-        for replica in self._served() if replicas is None else replicas:
-            before = self._publishing.get(replica)
-            self._publishing[replica] = self._spawn(self._load_and_tell(replica, mode, before))
-
-    async def _load_and_tell(
-        self, replica: int, mode: PublishMode, before: asyncio.Task[None] | None
-    ) -> None:
-        if before is not None:
-            await asyncio.wait({before})
-        try:
-            version = await self._load(replica, mode)
-        except EngineError as error:
-            if self._run.replicas is None or replica in self._run.replicas.versions:
-                self._on_error(error)
-            return  # it died meanwhile: the schedule was told
-        if self._publishing.get(replica) is asyncio.current_task():
-            del self._publishing[replica]
-        self._handle(base.Published(version, replica))
-
-    async def _load(self, replica: int, mode: PublishMode) -> int:
-        """Loads the newest weights into a replica and proves that it serves them."""
-        weights, run = self._weights, self._run
-        if run.publisher is not None and run.replicas is not None and weights.references:
-            began = time.perf_counter()
-            gap = await run.publisher.publish(
-                run.replicas.replica(replica),
-                weights.tensors,
-                weights.version,
-                weights.references,
-                mode,
-            )
-            self._metrics.published(time.perf_counter() - began, gap)
-        return weights.version
-
     # ---- small things ----------------------------------------------------------------------------
-
-    def _served(self) -> dict[int, int]:
-        """Version that each replica serves."""
-        replicas = self._run.replicas
-        return {0: self._weights.version} if replicas is None else dict(replicas.versions)
-
-    def _version_of(self, replica: int) -> int:
-        served = self._served()
-        return served.get(replica, min(served.values(), default=self._weights.version))
 
     def _state(self) -> dict[str, Any]:
         run = self._run

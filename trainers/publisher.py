@@ -45,6 +45,21 @@ class References:
     logprobs: tuple[tuple[float, ...], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Weights that the trainer has made.
+
+    Attributes:
+        version: number of updates made.
+        tensors: by the names that the causal LM has on disk; nobody changes them any more.
+        references: to prove that an engine serves them.
+    """
+
+    version: int
+    tensors: Mapping[str, Any]
+    references: References | None = None
+
+
 class WeightPublisher:
     """Publishes weights, and compares.
 

@@ -11,8 +11,9 @@ import numpy as np
 from agentic_gym.engines.replicas import ReplicaSet
 from agentic_gym.rollout import Rollout
 from agentic_gym.store import LaunchRecord, RunStore
+from agentic_gym.trainers.live_weights import LiveWeights
 from agentic_gym.trainers.ordering import LongestFirst
-from agentic_gym.trainers.publisher import References, WeightPublisher
+from agentic_gym.trainers.publisher import WeightPublisher
 from agentic_gym.trainers.schedules import base
 from agentic_gym.trainers.selection import TaskSelector
 from agentic_gym.types import Trajectory
@@ -20,20 +21,8 @@ from agentic_gym.types import Trajectory
 STATE = "runtime"
 """Key of the conductor's state in the store."""
 
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """The newest weights of the trainer.
-
-    Attributes:
-        version: number of updates made.
-        tensors: by the names that the causal LM has on disk; nobody changes them any more.
-        references: to prove that an engine serves them.
-    """
-
-    version: int
-    tensors: Mapping[str, Any]
-    references: References | None = None
+SERVED = "served"
+"""Key of the versions that the replicas serve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +40,8 @@ class Run:
         seed: of the run.
         options: makes the options of ``env.reset`` from a task id.
         order: of queued episodes; None: as they were launched.
+        live: keeps weights that replicas go on serving after the trainer has moved on; None: nothing is kept,
+            and after a restart all replicas start from the newest.
         stall_s: seconds without any progress after which the run ends with a report of who waits for whom.
         tick_s: seconds between ticks: of the schedule, and of what is saved of running episodes.
     """
@@ -65,6 +56,7 @@ class Run:
     seed: int = 0
     options: Callable[[str], Mapping[str, Any]] = lambda task_id: {"task_id": task_id}
     order: LongestFirst | None = None
+    live: LiveWeights | None = None
     stall_s: float = 900.0
     tick_s: float = 1.0
 

@@ -18,7 +18,8 @@ from typing import Any, Self
 from agentic_gym.errors import TrainingError
 from agentic_gym.trainers.conductor import Conductor
 from agentic_gym.trainers.loop_thread import LoopThread
-from agentic_gym.trainers.run_parts import STATE, Run, Weights, complete_launch
+from agentic_gym.trainers.publisher import Weights
+from agentic_gym.trainers.run_parts import STATE, Run, complete_launch
 from agentic_gym.trainers.source import Batch, Policy, Start, Update
 from agentic_gym.types import Trajectory
 

@@ -150,4 +150,18 @@ def describe(experience: Experience) -> dict[str, float]:
         *np.unique(np.minimum(staleness, 8), return_counts=True), strict=True
     ):
         facts[f"staleness_share_{versions_old}"] = float(count / len(staleness))
-    return facts
+    return facts | _version_kl(experience)
+
+
+def _version_kl(experience: Experience) -> dict[str, float]:
+    """KL(sampler ‖ policy before the update), by the number of versions between them.
+
+    From the tokens that the sampler drew, by the estimator ``r - 1 - log r`` of one sample, with
+    r = π_proximal / π_behaviour (Schulman, "Approximating KL divergence", 2020). At distance 0 it is what engine and
+    trainer differ by.
+    """
+    distance = np.minimum(experience.staleness, 8)
+    log_ratio = experience.proximal - experience.behaviour
+    kl = np.expm1(log_ratio) - log_ratio
+    found = {f"version_kl_{n}": float(kl[distance == n].mean()) for n in np.unique(distance)}
+    return {"version_kl": float(kl.mean()), **found}
