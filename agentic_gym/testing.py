@@ -1,17 +1,22 @@
-"""Small, public environments for tests of code that plays episodes.
+"""Small, public environments and an agent for tests of code that plays episodes.
 
-They are real implementations, not mocks: both keep the contract. The engine for such tests is
+They are real implementations, not mocks: all keep their contracts. The engine for such tests is
 :class:`agentic_gym.engines.scripted.ScriptedEngine`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from agentic_gym.agent import AgentAction
+from agentic_gym.engines.base import Engine
 from agentic_gym.env import ToolEnv
 from agentic_gym.errors import ToolCallError
 from agentic_gym.tools import tool
-from agentic_gym.types import Outcome
+from agentic_gym.types import Completion, Outcome, SamplingParams, TokenStream, Turn
 
 
 class EchoEnv(ToolEnv):
@@ -91,3 +96,76 @@ class GuessEnv(ToolEnv):
     def reward(self) -> float:
         """1 for the number."""
         return float(self._found)
+
+
+class TokenAgent:
+    """Talks to an engine in token ids, without a tokenizer: its actions are the sampled ids, as text.
+
+    Args:
+        engine: that samples.
+        prompt: ids of every first prompt.
+        observation: ids that stand for every observation.
+        max_tokens: of a turn.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        prompt: Sequence[int] = (1, 2, 5),
+        observation: Sequence[int] = (1, 2),
+        max_tokens: int = 1,
+    ) -> None:
+        self._engine = engine
+        self._observation = tuple(observation)
+        self._max_tokens = max_tokens
+        # Of each token: id, log-probability, version and turn.
+        self._tokens: list[tuple[int, float, int, int]] = [(i, 0.0, -1, -1) for i in prompt]
+
+    async def begin(
+        self, trajectory_id: str, seed: int, observation: str, info: Mapping[str, Any]
+    ) -> None:
+        """A new episode."""
+        self._id, self._seed, self._turn = trajectory_id, seed, 0
+
+    async def act(self) -> AgentAction:
+        """Samples a turn."""
+        completion = await self._engine.generate(
+            [token for token, *_ in self._tokens],
+            SamplingParams(self._max_tokens, seed=self._seed),
+            request_id=f"{self._id}/{self._turn}",
+            session_id=self._id,
+        )
+        return self._add(completion)
+
+    async def recall(self, turn: Turn, completion: Completion | None) -> None:
+        """Takes over what was sampled before."""
+        if completion is not None:
+            self._add(completion)
+
+    def _add(self, completion: Completion) -> AgentAction:
+        sampled = zip(
+            completion.token_ids, completion.logprobs, completion.weight_versions, strict=True
+        )
+        self._tokens += [(*token, self._turn) for token in sampled]
+        return AgentAction(" ".join(map(str, completion.token_ids)))
+
+    def observe(self, observation: str, info: Mapping[str, Any]) -> None:
+        """Adds the ids that stand for an observation."""
+        self._tokens += [(i, 0.0, -1, self._turn) for i in self._observation]
+        self._turn += 1
+
+    def stream(self) -> TokenStream:
+        """The episode so far."""
+        ids, logprobs, versions, turns = map(np.asarray, zip(*self._tokens, strict=True))
+        return TokenStream(
+            ids=ids.astype(np.int32),
+            sampled=versions >= 0,
+            logprobs=logprobs.astype(np.float32),
+            versions=versions.astype(np.int32),
+            turns=turns.astype(np.int32),
+        )
+
+    async def end(self) -> None:
+        """Frees what the engine keeps of the episode."""
+        await self._engine.release(self._id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,12 @@ import pytest
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from agentic_gym.agent import AgentAction
-from agentic_gym.engines.base import Engine
 from agentic_gym.engines.replicas import ReplicaSet
 from agentic_gym.engines.transformers import TransformersEngine
 from agentic_gym.errors import EngineMismatch
 from agentic_gym.rollout import Launch, Rollout
 from agentic_gym.store import RunStore
+from agentic_gym.testing import TokenAgent
 from agentic_gym.trainers.config import AgenticPPOConfig
 from agentic_gym.trainers.policy import TrainedPolicy
 from agentic_gym.trainers.ppo_trainer import AgenticPPOTrainer
@@ -30,7 +29,7 @@ from agentic_gym.trainers.schedules.registry import make_schedule
 from agentic_gym.trainers.scoring import prepare_model
 from agentic_gym.trainers.selection import UniformTasks
 from agentic_gym.trainers.value_head import attach
-from agentic_gym.types import Completion, Outcome, SamplingParams, TokenStream, Turn
+from agentic_gym.types import Outcome
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
@@ -54,59 +53,6 @@ class PickEnv(gymnasium.Env[str, str]):
         done = self._turn == 2
         outcome = Outcome.SOLVED if self._sum == 1 else Outcome.FAILED
         return "next", reward, done, False, {"outcome": outcome} if done else {}
-
-
-class TokenAgent:
-    """One token a turn from the engine; observations are the fixed tokens 1, 2."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._ids: list[int] = [1, 2, 5]
-        self._made: list[tuple[float, int]] = [(0.0, -1)] * 3
-        self._turns = [-1] * 3
-
-    async def begin(
-        self, trajectory_id: str, seed: int, observation: str, info: Mapping[str, Any]
-    ) -> None:
-        self._id, self._seed, self._turn = trajectory_id, seed, 0
-
-    async def act(self) -> AgentAction:
-        completion = await self._engine.generate(
-            self._ids,
-            SamplingParams(1, seed=self._seed),
-            request_id=f"{self._id}/{self._turn}",
-            session_id=self._id,
-        )
-        return self._add(completion)
-
-    async def recall(self, turn: Turn, completion: Completion | None) -> None:
-        assert completion is not None
-        self._add(completion)
-
-    def _add(self, completion: Completion) -> AgentAction:
-        self._ids += completion.token_ids
-        self._made += zip(completion.logprobs, completion.weight_versions, strict=True)
-        self._turns.append(self._turn)
-        return AgentAction(str(completion.token_ids[0]))
-
-    def observe(self, observation: str, info: Mapping[str, Any]) -> None:
-        self._ids += [1, 2]
-        self._made += [(0.0, -1)] * 2
-        self._turns += [self._turn] * 2
-        self._turn += 1
-
-    def stream(self) -> TokenStream:
-        versions = np.asarray([version for _, version in self._made], np.int32)
-        return TokenStream(
-            ids=np.asarray(self._ids, np.int32),
-            sampled=versions >= 0,
-            logprobs=np.asarray([logprob for logprob, _ in self._made], np.float32),
-            versions=versions,
-            turns=np.asarray(self._turns, np.int32),
-        )
-
-    async def end(self) -> None:
-        await self._engine.release(self._id)
 
 
 def make_model(seed: int = 0) -> Qwen3ForCausalLM:

@@ -33,15 +33,17 @@ from agentic_gym.engines.scripted import ScriptedEngine
 from agentic_gym.errors import SandboxDead
 from agentic_gym.rollout import Launch, Rollout
 from agentic_gym.store import LaunchRecord, RunStore
+from agentic_gym.testing import TokenAgent
 from agentic_gym.trainers.checkpoints import newest
 from agentic_gym.trainers.config import AgenticPPOConfig
+from agentic_gym.trainers.live_weights import LiveWeights
 from agentic_gym.trainers.ppo_trainer import AgenticPPOTrainer
 from agentic_gym.trainers.publisher import WeightPublisher
 from agentic_gym.trainers.run_parts import Run
 from agentic_gym.trainers.runtime import Runtime
 from agentic_gym.trainers.schedules.registry import make_schedule
 from agentic_gym.trainers.selection import UniformTasks
-from agentic_gym.types import Completion, Outcome, SamplingParams, TokenStream, Trajectory, Turn
+from agentic_gym.types import Completion, Outcome, TokenStream, Trajectory, Turn
 
 pytestmark = [
     pytest.mark.slow,
@@ -83,7 +85,7 @@ class CountingEnv(gymnasium.Env[str, str]):
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         self._hit("env")
         self._turn += 1
-        self._sum += int(action)
+        self._sum += sum(map(int, action.split()))
         if self._task == "task-2" and self._key not in self.broken:
             self.broken.add(self._key)
             raise SandboxDead("gone")
@@ -138,59 +140,16 @@ class SeededAgent:
         pass
 
 
-class EngineAgent:
-    """Asks an engine, and keeps what it sampled with the versions that sampled it."""
+class HitAgent(TokenAgent):
+    """Says when it is asked."""
 
     def __init__(self, hit: Hit, engine: ReplicaSet) -> None:
+        super().__init__(engine, max_tokens=4)
         self._hit = hit
-        self._engine = engine
-        self._conversation: list[
-            tuple[int, float, int, int]
-        ] = []  # id, log-probability, version, turn
-
-    async def begin(
-        self, trajectory_id: str, seed: int, observation: str, info: Mapping[str, Any]
-    ) -> None:
-        self._id, self._turn = trajectory_id, 0
-        self._conversation = [(1 + seed % (VOCAB - 1), 0.0, -1, -1)]
 
     async def act(self) -> AgentAction:
         self._hit("agent")
-        completion = await self._engine.generate(
-            [token for token, *_ in self._conversation],
-            SamplingParams(4, seed=0),
-            request_id=f"{self._id}/{self._turn}",
-            session_id=self._id,
-        )
-        return AgentAction(self._add(completion))
-
-    async def recall(self, turn: Turn, completion: Completion | None) -> None:
-        assert completion is not None
-        assert self._add(completion) == turn.action
-
-    def _add(self, completion: Completion) -> str:
-        sampled = zip(
-            completion.token_ids, completion.logprobs, completion.weight_versions, strict=True
-        )
-        self._conversation += [(*token, self._turn) for token in sampled]
-        return str(sum(completion.token_ids))
-
-    def observe(self, observation: str, info: Mapping[str, Any]) -> None:
-        self._conversation.append((0, 0.0, -1, self._turn))
-        self._turn += 1
-
-    def stream(self) -> TokenStream:
-        ids, logprobs, versions, turns = map(np.asarray, zip(*self._conversation, strict=True))
-        return TokenStream(
-            ids=ids.astype(np.int32),
-            sampled=versions >= 0,
-            logprobs=logprobs.astype(np.float32),
-            versions=versions.astype(np.int32),
-            turns=turns.astype(np.int32),
-        )
-
-    async def end(self) -> None:
-        await self._engine.release(self._id)
+        return await super().act()
 
 
 def make_replicas() -> ReplicaSet:
@@ -249,10 +208,10 @@ def train(folder: Path, hit: Hit, name: str) -> None:
 
         replicas = None if name == "sync" else make_replicas()
 
-        def agent(_: Launch) -> SeededAgent | EngineAgent:
+        def agent(_: Launch) -> SeededAgent | HitAgent:
             if replicas is None:
                 return SeededAgent(hit, lambda: trainers[0].version)
-            return EngineAgent(hit, replicas)
+            return HitAgent(hit, replicas)
 
         with Rollout(lambda: CountingEnv(hit), agent) as rollout:
             run = Run(
@@ -266,6 +225,7 @@ def train(folder: Path, hit: Hit, name: str) -> None:
                 publisher=None if replicas is None else WeightPublisher(sequences=0),
                 slots=CONCURRENCY,
                 seed=5,
+                live=LiveWeights(folder / "live"),
                 tick_s=0.01,
             )
             source = Runtime(run, updates=UPDATES)
