@@ -20,6 +20,19 @@ FITS = 0.15
 
 SEED = 1
 
+EFFICIENCY = 0.4
+"""Share of the peak that prefill, training and large decode batches reach."""
+
+MEMORY = 80e9 * 0.9
+"""Bytes of an accelerator that weights and KV cache may take."""
+
+SEATS = 1024
+"""Requests that an engine takes at once: the default of vLLM and of verl; RollPacker sets 2048. The KV cache
+decides how many of them run."""
+
+NETWORK = 50e9
+"""Bytes a second between nodes, for each accelerator: one 400 Gbit/s adapter, as H800 nodes have."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Chip:
@@ -39,9 +52,6 @@ class Model:
 
 H800 = Chip(989e12, 3.35e12)
 H20 = Chip(148e12, 4.0e12)
-ROOFLINE = 128
-EFFICIENCY = 0.4
-MEMORY = 80e9 * 0.9
 
 # Layers x key-value heads x head size x 2 (keys, values) x 2 bytes, from the models' configuration files.
 QWEN_1_5B = Model(1.5e9, 28 * 2 * 128 * 4)
@@ -55,15 +65,17 @@ def machine(
 ) -> Cluster:
     """A cluster of so many accelerators that roll out and that train."""
     peak = EFFICIENCY * chip.flops
+    roofline = int(peak / chip.bandwidth)  # 2 FLOPs against 2 bytes for each parameter
     free = MEMORY * per_replica - 2 * model.parameters
     values: dict[str, Any] = {
         "replicas": rollout // per_replica,
-        "max_concurrent": ROOFLINE,
+        "max_concurrent": SEATS,
         "step_seconds": 0.01,  # set by the calibration row
-        "roofline_batch": ROOFLINE,
+        "roofline_batch": roofline,
         "kv_seconds_per_token": model.kv_bytes / (chip.bandwidth * per_replica),
         "kv_capacity": int(free / model.kv_bytes),
         "prefill_tokens_per_s": peak * per_replica / (2 * model.parameters),
+        "migrate_tokens_per_s": NETWORK * per_replica / model.kv_bytes,
         "transfer_seconds": 2.0,
         "train_seconds": 5.0,
         "train_seconds_per_token": 8 * model.parameters / (peak * train),
@@ -87,19 +99,17 @@ class Setting:
     updates: int
     warmup: int = 0
 
-    def run(self, schedule: str | Callable[[], Schedule], **options: Any) -> SimulationReport:
-        """Simulates a schedule, by name or made by a function."""
-        concurrency = self.cluster.replicas * self.cluster.max_concurrent
-        concurrency = options.pop("concurrency", concurrency)
+    def simulate(self, schedule: str | Callable[[], Schedule], **options: Any) -> Simulation:
+        """Simulates a schedule, by name or made by a function, to the end.
+
+        ``concurrency``: trajectories that run at once, on all replicas together; default: one batch.
+        """
+        concurrency = options.pop("concurrency", self.batch)
         if isinstance(schedule, str):
-            name, made = (
-                schedule,
-                make_schedule(
-                    schedule, self.batch, self.group, concurrency, self.cluster.replicas, **options
-                ),
-            )
+            replicas = self.cluster.replicas
+            made = make_schedule(schedule, self.batch, self.group, concurrency, replicas, **options)
         else:
-            name, made = "custom", schedule()
+            made = schedule()
         simulation = Simulation(
             made,
             self.cluster,
@@ -108,7 +118,11 @@ class Setting:
             warmup=self.warmup,
         )
         simulation.run()
-        return make_report(simulation, name)
+        return simulation
+
+    def run(self, schedule: str | Callable[[], Schedule], **options: Any) -> SimulationReport:
+        """The report of :meth:`simulate`."""
+        return make_report(self.simulate(schedule, **options), str(schedule))
 
     def on(self, **changes: Any) -> Setting:
         """The same on a changed cluster."""
@@ -116,16 +130,34 @@ class Setting:
         return dataclasses.replace(self, cluster=cluster)
 
 
-def calibrate(setting: Setting, seconds: float) -> Setting:
-    """Sets the decode step so that a synchronous update takes so long."""
+def mean_update(setting: Setting) -> float:
+    """Seconds of a synchronous update."""
+    return setting.run("sync").update_s["mean"]
+
+
+def calibrate(
+    setting: Setting,
+    seconds: float,
+    *,
+    measure: Callable[[Setting], float] = mean_update,
+    updates: int = 3,
+) -> Setting:
+    """Sets the decode step so that a baseline update takes so long.
+
+    Args:
+        setting: machines and lengths.
+        seconds: of the paper's baseline.
+        measure: seconds of that baseline, simulated.
+        updates: that are simulated for it.
+    """
+    short = dataclasses.replace(setting, updates=updates, warmup=0)
+    rest = measure(short.on(step_seconds=1e-9))
     for _ in range(4):
-        found = setting.run("sync").update_s["mean"]
-        rest = dataclasses.replace(setting).on(step_seconds=1e-9).run("sync").update_s["mean"]
-        factor = (seconds - rest) / (found - rest)
-        setting = setting.on(step_seconds=setting.cluster.step_seconds * factor)
+        factor = (seconds - rest) / (measure(short) - rest)
+        short = short.on(step_seconds=short.cluster.step_seconds * factor)
         if abs(factor - 1) < 1e-3:
             break
-    return setting
+    return setting.on(step_seconds=short.cluster.step_seconds)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,4 +204,40 @@ def render(title: str, rows: Sequence[Row]) -> Table:
     for row in rows:
         verdict = {None: "given" if row.given else "", True: "yes", False: "NO"}[row.fits]
         table.add_row(row.what, row.published, f"{row.simulated:.{row.digits}f}", row.off, verdict)
+    return table
+
+
+@dataclasses.dataclass(frozen=True)
+class Headline:
+    """What a paper is quoted for: system and setting, its value, the simulated one, why that is less."""
+
+    what: str
+    paper: float
+    simulated: float
+    why: str = ""
+
+    @property
+    def reached(self) -> bool:
+        """At or above the paper's value, in two decimals as papers print it."""
+        return round(self.simulated, 2) >= self.paper
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What was simulated for a paper: tables by title, and headlines."""
+
+    tables: dict[str, list[Row]]
+    headlines: list[Headline]
+
+
+def render_headlines(headlines: Sequence[Headline]) -> Table:
+    table = Table(title="Headlines (simulated)", title_justify="left", min_width=78)
+    table.add_column("what")
+    for head in ("paper", "simulated", "reached"):
+        table.add_column(head, justify="right")
+    table.add_column("why not")
+    for line in headlines:
+        numbers = (f"{line.paper:.2f}x", f"{line.simulated:.2f}x")
+        verdict = ("yes", "") if line.reached else ("NO", line.why)
+        table.add_row(line.what, *numbers, *verdict)
     return table

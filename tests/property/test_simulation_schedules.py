@@ -115,14 +115,14 @@ def test_nothing_is_lost_and_promises_hold(name: str) -> None:
         size = groups * group_size
         if relay:
             cluster = Cluster(**{**cluster.model_dump(), "transfer": "relay", "push_seconds": 2.0})
+        given: dict[str, Any] = {**({} if name == "plan" else RETRIES), **options}
         schedule = make_schedule(
             name,
             size,
             group_size,
             size + concurrency,
             cluster.replicas,
-            **({} if name == "plan" else RETRIES),
-            **options,
+            **given,
         )
         plans = LognormalPlans(workload, seed)
         simulation = Simulation(schedule, cluster, plans, seed=seed, updates=UPDATES)

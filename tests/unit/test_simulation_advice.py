@@ -123,6 +123,16 @@ def test_a_run_is_measured_simulated_and_written(
     assert written["rollout"] == {"concurrency": 8, "replicas": 2}
 
 
+def test_advice_to_relay_comes_with_relays(trained: Path) -> None:
+    target = trained / "relay.yaml"
+    arguments = ["--run", str(trained), "--nodes", "3", "--consistency", "single_version"]
+    assert run_advise([*arguments, "--elastic", "--updates", "4", "--write", str(target)]) == 0
+    written = yaml.safe_load(target.read_text())
+    assert written["schedule"] == "relay"
+    rollout = written["rollout"]
+    assert (rollout["replicas"], rollout["relays"], rollout["relay_heartbeat_s"]) == (3, 3, 0.2)
+
+
 def test_the_table_names_the_choice(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--trace", str(trained / "run.sqlite"), "--consistency", "strict"]
     assert run_advise([*arguments, "--updates", "4"]) == 0

@@ -230,6 +230,7 @@ def test_what_is_measured_adds_up() -> None:
     assert (replica.busy_s, replica.publish_s) == pytest.approx((2.0, 3.0))
     assert (replica.lent_s, replica.dead_s) == pytest.approx((1.0, 4.0))
     assert replica.kv_token_s == pytest.approx(2.0 * (50 + 150) / 2)
+    assert replica.sampled == pytest.approx(100)
 
 
 def test_the_next_end_is_found_among_many() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -65,6 +66,21 @@ def test_the_report_is_consistent_and_says_that_it_is_simulated() -> None:
     assert "bounded_async: simulated" in text
     for word in ("trained tokens / s", "staleness", "replicas, idle", "ledger: trained"):
         assert word in text
+
+
+@pytest.mark.parametrize(("name", "wasted"), [("sync", False), ("tail_batching", True)])
+def test_what_is_generated_is_trained_unless_it_is_dropped(name: str, wasted: bool) -> None:
+    options: dict[str, Any] = {"carry": "restart", "response_redundancy": 1.5} if wasted else {}
+    simulation = Simulation(
+        make_schedule(name, 16, 4, 48, 3, **options),
+        Cluster(replicas=3),
+        LognormalPlans(Workload(median_tokens=300, max_tokens=4000)),
+        updates=3,
+    )
+    simulation.run()
+    report = make_report(simulation, name)
+    extra = report.generated_per_s / report.tokens_per_s - 1
+    assert extra > 0.05 if wasted else extra == pytest.approx(0, abs=1e-6)
 
 
 def test_a_picture_shows_what_is_in_its_window() -> None:

@@ -222,7 +222,10 @@ def write_config(advice: Advice, config: AdviseConfig, target: Path) -> None:
     if stored.is_file():
         values = yaml.safe_load(stored.read_text(encoding="utf-8"))
     values["schedule"], values["schedule_options"] = advice.choice.schedule, advice.options
-    values.setdefault("rollout", {})["replicas"] = config.nodes
+    rollout = values.setdefault("rollout", {})
+    rollout["replicas"] = config.nodes
+    if advice.choice.schedule == "relay":
+        rollout |= {"relays": config.nodes, "relay_heartbeat_s": HEARTBEAT_S}
     try:
         target.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
     except OSError as error:

@@ -111,6 +111,7 @@ class Simulation:
             base.Resume: self._resume,
             base.Migrate: self._migrate,
             base.Drop: self._drop,
+            base.Stage: lambda _: None,
             base.Emit: self._emit,
             base.Publish: self._publish,
             base.Assign: self._assign,
@@ -155,6 +156,7 @@ class Simulation:
             use.lent += replica.lent_s
             use.dead += replica.dead_s
             use.kv_tokens += replica.kv_token_s
+            use.sampled += replica.sampled
             use.preemptions += replica.preemptions
         return use
 

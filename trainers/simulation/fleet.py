@@ -38,11 +38,13 @@ class Push:
         mode: what becomes of requests that run there.
         members: replicas that have not loaded yet.
         ready: those of them that may load.
+        started: of a collective: all were ready, and load.
     """
 
     mode: str
     members: set[int] = field(default_factory=set)
     ready: set[int] = field(default_factory=set)
+    started: bool = False
 
 
 class Fleet:
@@ -305,7 +307,9 @@ class Fleet:
 
     def _advance_push(self, push: Push) -> None:
         """Starts a collective once everyone is ready."""
-        if push.members and push.ready == push.members and not self.trainer_busy:
+        waits = push.started or self.trainer_busy or not push.members
+        if not waits and push.ready == push.members:
+            push.started = True
             for number in sorted(push.members):
                 self._load(self.replicas[number], push)
 

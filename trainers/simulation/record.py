@@ -13,6 +13,7 @@ class Use:
     Attributes:
         busy, publish, lent, dead: as in :class:`~agentic_gym.trainers.simulation.replica.Replica`.
         kv_tokens: integral of the cached tokens, in token seconds.
+        sampled: tokens.
         preemptions: of running requests.
     """
 
@@ -21,6 +22,7 @@ class Use:
     lent: float = 0.0
     dead: float = 0.0
     kv_tokens: float = 0.0
+    sampled: float = 0.0
     preemptions: int = 0
 
 

@@ -49,6 +49,7 @@ class Replica:
         busy_s, publish_s, lent_s, dead_s: seconds with something running, of loading, of helping the trainer
             with nothing running, and of being dead. The rest it was idle.
         kv_token_s: integral of the tokens cached by running requests.
+        sampled: tokens of all requests together, whatever becomes of them.
         preemptions: of running requests by a full cache.
         wake_at: when it is looked at next.
         bars: (time, "busy", "idle", "publish", "train" or "dead") at every change, where someone wants them.
@@ -66,6 +67,7 @@ class Replica:
         self.held = self.loading = self.training = False
         self.alive = True
         self.busy_s = self.publish_s = self.lent_s = self.dead_s = self.kv_token_s = 0.0
+        self.sampled = 0.0
         self.preemptions = 0
         self.bars: list[tuple[float, str]] | None = None
         self.wake_at = math.inf
@@ -114,6 +116,7 @@ class Replica:
             root = math.sqrt(step * step + 2 * self._read * batch * seconds)
             tokens = 2 * seconds / (step + root)  # solves the quadratic without cancellation
             self._tokens += tokens
+            self.sampled += batch * tokens
             self._kv = cached + batch * tokens
         self.kv_token_s += (now - before) * (cached + self._kv) / 2
 

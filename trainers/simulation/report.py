@@ -25,6 +25,8 @@ class SimulationReport:
         updates: measured.
         seconds: simulated, from the end of the warm-up to the end of the last update.
         tokens_per_s: sampled tokens trained, a second.
+        generated_per_s: tokens sampled, a second, whatever became of them: more than are trained while a
+            buffer fills up, and where something is dropped.
         context_tokens_per_s: the same with prompts and observations.
         trajectories_per_s: trained, a second.
         update_s: seconds of an update, from the end of the one before: mean, p50, p90, p99.
@@ -46,6 +48,7 @@ class SimulationReport:
     updates: int
     seconds: float
     tokens_per_s: float
+    generated_per_s: float
     context_tokens_per_s: float
     trajectories_per_s: float
     update_s: Quantiles
@@ -72,6 +75,7 @@ class SimulationReport:
         table.add_column("simulated", justify="right")
         rows = {
             "trained tokens / s": f"{self.tokens_per_s:,.0f}",
+            "sampled tokens / s": f"{self.generated_per_s:,.0f}",
             "with prompts and observations": f"{self.context_tokens_per_s:,.0f}",
             "trajectories / s": f"{self.trajectories_per_s:,.2f}",
             "seconds an update, mean": f"{self.update_s['mean']:,.1f}",
@@ -114,6 +118,7 @@ def make_report(simulation: Simulation, name: str) -> SimulationReport:
         updates=len(record.updates),
         seconds=seconds,
         tokens_per_s=record.tokens / seconds,
+        generated_per_s=(after.sampled - before.sampled) / seconds,
         context_tokens_per_s=record.context_tokens / seconds,
         trajectories_per_s=record.trajectories / seconds,
         update_s={"mean": seconds / len(record.updates), **percentiles(record.updates)},

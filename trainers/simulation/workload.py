@@ -121,6 +121,7 @@ class LognormalPlans:
         self._workload = workload
         self._seed = seed
         self._shared = math.sqrt(workload.correlation)
+        self._task, self._task_z = -1, 0.0  # of the last plan: a group is planned in one go
         self._own = math.sqrt(1 - workload.correlation)
         self._location = math.log(workload.median_tokens)
         tools = workload.tool_p50 > 0
@@ -138,7 +139,9 @@ class LognormalPlans:
         workload = self._workload
         z = self._own * _inverse(uniform(self._seed, MEMBER, group, member))
         if self._shared:
-            z += self._shared * _inverse(uniform(self._seed, TASK, task))
+            if task != self._task:
+                self._task, self._task_z = task, _inverse(uniform(self._seed, TASK, task))
+            z += self._shared * self._task_z
         length = math.exp(self._location + workload.sigma * z)
         total = max(1, round(min(length, workload.max_tokens)))
         turns = self._num_turns(total)
