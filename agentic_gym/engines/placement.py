@@ -21,12 +21,14 @@ class Replica:
     Attributes:
         number: of the replica.
         engine: that it runs.
+        joins_at: version that it has to serve before :meth:`Placement.choose` takes it.
         sessions: whose home it is; none of them is parked.
         num_requests: that it serves now.
     """
 
     number: int
     engine: WatchedEngine
+    joins_at: int = 0
     sessions: set[Session] = field(default_factory=set)
     num_requests: int = 0
 
@@ -143,12 +145,13 @@ class Placement:
     def choose(self, session: Session) -> Replica | None:
         """The session's home, found for it if need be; None while it has to wait.
 
-        That with the fewest requests; of several, one that holds its keys and values, else one with few
-        sessions.
+        Of those that have caught up (``joins_at``), that with the fewest requests; of several, one that
+        holds its keys and values, else one with few sessions.
         """
-        if session.home is None and not session.parked and self.replicas:
+        ready = [r for r in self.replicas.values() if r.engine.version >= r.joins_at]
+        if session.home is None and not session.parked and ready:
             best = min(
-                self.replicas.values(),
+                ready,
                 key=lambda r: (r.num_requests, r not in session.held, len(r.sessions), r.number),
             )
             self._settle(session, best)
@@ -160,8 +163,13 @@ class Placement:
         if session.session_id is not None:
             self._sessions.pop(session.session_id, None)
 
-    def add(self, number: int, engine: WatchedEngine) -> Replica:
+    def add(self, number: int, engine: WatchedEngine, joins_at: int = 0) -> Replica:
         """A replica joins, or is back.
+
+        Args:
+            number: of it.
+            engine: that it runs.
+            joins_at: version that it has to serve before :meth:`choose` takes it.
 
         Raises:
             ConfigError: the number is taken or negative.
@@ -171,7 +179,7 @@ class Placement:
                 f"replica {number} cannot be added: numbers are from 0, and taken are "
                 f"{sorted(self.replicas)}"
             )
-        replica = self.replicas[number] = Replica(number, engine)
+        replica = self.replicas[number] = Replica(number, engine, joins_at)
         self._gone.discard(number)
         return replica
 

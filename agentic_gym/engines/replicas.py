@@ -56,10 +56,11 @@ class ReplicaSet:
         self.on_down = on_down
         self._requests: dict[str, Request] = {}
         self._last_version = 0
+        self._newest = 0  # that was served when a replica last joined or went
         self._death: EngineError | None = None  # of the last replica
         self._closed = False
         for number in sorted(engines):
-            self.add(number, engines[number])
+            self._add(number, engines[number], joins_at=0)
 
     # ---- what there is ---------------------------------------------------------------------------
 
@@ -146,13 +147,20 @@ class ReplicaSet:
     def add(self, replica: int, engine: Engine) -> None:
         """A replica joins, or is back; requests that found none go there.
 
+        Where older weights come with it than have been served, it gets only what is placed there until it
+        has loaded newer ones: what was left to us counts on weights no older than there were.
+
         Raises:
             ConfigError: the number is taken or negative.
         """
-        watched = WatchedEngine(engine, lambda error: self._lost(added, error))
-        added = self._placement.add(replica, watched)
+        self._newest = max([self._newest, *self.versions.values()])
+        self._add(replica, engine, self._newest)
+
+    def _add(self, replica: int, engine: Engine, joins_at: int) -> None:
+        watched = WatchedEngine(engine, lambda error: self._lost(added, error), self._wake_all)
+        added = self._placement.add(replica, watched, joins_at)
         self._death = None
-        self._wake(self._requests.values())
+        self._wake_all()
 
     async def kill(self, replica: int) -> None:
         """Closes a replica. Sessions that were placed there are parked, the others go elsewhere.
@@ -250,7 +258,7 @@ class ReplicaSet:
         self._closed = True
         for request in self._requests.values():
             request.aborted = True
-        self._wake(self._requests.values())
+        self._wake_all()
         await asyncio.gather(*(replica.engine.close() for replica in self._replicas.values()))
 
     # ---- serving a request -----------------------------------------------------------------------
@@ -333,6 +341,9 @@ class ReplicaSet:
         for request in requests:
             request.wake.set()
 
+    def _wake_all(self) -> None:
+        self._wake(self._requests.values())
+
     # ---- the ends of sessions and replicas -------------------------------------------------------
 
     async def _forget(self, session: Session) -> None:
@@ -348,6 +359,7 @@ class ReplicaSet:
                     await replica.engine.release(session.session_id)
 
     def _remove(self, replica: Replica) -> None:
+        self._newest = max(self._newest, self.version)
         self._last_version = replica.engine.version
         self._placement.remove(replica)
 
@@ -357,8 +369,8 @@ class ReplicaSet:
             return
         self._remove(replica)
         if not self._replicas:
-            self._death = error
-            self._wake(self._requests.values())
+            self._death, self._newest = error, 0  # nothing is left that counts on any weights
+            self._wake_all()
         if self.on_down is not None:
             self.on_down(replica.number)
 

@@ -1,4 +1,4 @@
-"""An engine that tells when a call finds it dead."""
+"""An engine that tells when a call finds it dead, and when it has new weights."""
 
 from __future__ import annotations
 
@@ -17,11 +17,18 @@ class WatchedEngine:
         engine: that does the work.
         on_death: told, perhaps more than once, what a call met when the engine was dead; the call then
             fails with it.
+        on_load: told when new weights are loaded.
     """
 
-    def __init__(self, engine: Engine, on_death: Callable[[EngineError], None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        on_death: Callable[[EngineError], None],
+        on_load: Callable[[], None],
+    ) -> None:
         self._engine = engine
         self._on_death = on_death
+        self._on_load = on_load
 
     @property
     def version(self) -> int:
@@ -72,6 +79,7 @@ class WatchedEngine:
         except EngineError as error:
             self.look(error)
             raise
+        self._on_load()
 
     async def close(self) -> None:
         """Ends running requests and frees everything."""

@@ -96,7 +96,7 @@ def test_what_a_synchronous_schedule_takes_over_is_soon_trained(
     sizes: tuple[int, int], eta: int, plan: list[str], machine: dict[str, Any]
 ) -> None:
     makers: Makers = {
-        "sync": partial(Sync, *sizes, **HARDY),
+        "sync": partial(Sync, *sizes, stage=True, **HARDY),
         "async": partial(bounded, *sizes, eta),
     }
     # At most eta batches are left over, none sampled more than eta updates ago. Sync takes them in launch
@@ -124,8 +124,10 @@ def test_members_that_only_raced_do_not_swell_the_batches_of_others(
     sizes: tuple[int, int], plan: list[str], machine: dict[str, Any]
 ) -> None:
     makers: Makers = {
-        "sync": partial(Sync, *sizes, **HARDY),
-        "race": partial(TailBatching, *sizes, response_redundancy=1.5, carry="restart", **HARDY),
+        "sync": partial(Sync, *sizes, stage=True, **HARDY),
+        "race": partial(
+            TailBatching, *sizes, response_redundancy=1.5, carry="restart", stage=True, **HARDY
+        ),
         "async": partial(bounded, *sizes, 2),
     }
     promises = Promises(*sizes, keeps_all=False)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from agentic_gym.trainers.schedules import base
 from agentic_gym.trainers.schedules.base import ANY
 from agentic_gym.trainers.schedules.checking import Promises, Weather, check_schedule
-from agentic_gym.trainers.schedules.fleet import least_first, share_out
+from agentic_gym.trainers.schedules.fleet import Fleet, share_out
+from agentic_gym.trainers.schedules.groups import GroupBook
 from agentic_gym.trainers.schedules.streaming import Streaming
 from agentic_gym.trainers.schedules.window import Window
 
@@ -91,8 +92,6 @@ class Watched:
         actions = self.inner.handle(event)
         for action in actions:
             self.check(action, event)
-        versions = Counter(self.versions[name] for name in self.running)
-        assert self.inner.live_versions == versions
         assert self.inner.replica_versions == self.replicas
         assert not self.replicas or self.lent < set(self.replicas), "none generates"
         return actions
@@ -296,42 +295,97 @@ def test_what_must_go_always_fits(data: st.DataObject, size: int, batch: int) ->
         assert running or len(untrained) < batch
 
 
+HELD = st.dictionaries(
+    st.integers(0, 5), st.tuples(st.integers(0, 20), st.integers(1, 5)), max_size=5
+)  # work and replicas of each version
+
+
 @MANY
-@given(
-    old=st.dictionaries(
-        st.integers(0, 5), st.tuples(st.integers(0, 20), st.integers(1, 5)), max_size=5
-    ),
-    newest=st.tuples(st.integers(0, 20), st.integers(0, 5)),
-)
+@given(old=HELD, newest=st.tuples(st.integers(0, 20), st.integers(0, 5)))
 def test_replicas_are_shared_out_in_proportion(
     old: dict[int, tuple[int, int]], newest: tuple[int, int]
 ) -> None:
     work = {version: pair[0] for version, pair in old.items()} | {6: newest[0]}
     held = {version: pair[1] for version, pair in old.items()} | {6: newest[1]}
-    shares = share_out(work, held, 6)
+    # One by one, to the version with the strongest claim, as the definition says.
+    shares = {version: int(work[version] > 0) for version in old}
+    left = sum(held.values()) - sum(shares.values())
+    shares[6] = max(held[6], min(1, left))
+    for _ in range(left - shares[6]):
+        growing = [v for v in shares if v == 6 or shares[v] < held[v]]
+        shares[max(growing, key=lambda v: (work[v] / (2 * shares[v] + 1), v))] += 1
+    assert share_out(work, held, 6) == shares
     assert sum(shares.values()) == sum(held.values())
-    assert shares[6] >= held[6]
-    least = {version: int(work[version] > 0) for version in old}
-    assert all(least[version] <= shares[version] <= held[version] for version in old)
-    if sum(held.values()) > sum(least.values()):
-        assert shares[6] >= 1
-    # Nobody who got more than the least had a weaker claim to it than anybody who could have had it.
-    claims = [work[v] / (2 * shares[v] + 1) for v in old if work[v] and shares[v] < held[v]]
-    claims.append(work[6] / (2 * shares[6] + 1))
-    for version in old:
-        if shares[version] > least[version]:
-            assert work[version] / (2 * shares[version] - 1) >= max(claims)
-    if shares[6] > max(1, held[6]):
-        assert work[6] / (2 * shares[6] - 1) >= max(claims)
 
 
 @MANY
 @given(
-    loads=st.dictionaries(st.integers(0, 5), st.integers(0, 9), min_size=1),
-    size=st.integers(1, 3),
-    number=st.integers(0, 30),
+    old=HELD,
+    newest=st.tuples(st.integers(0, 20), st.integers(0, 5)),
+    needed=st.dictionaries(st.integers(0, 5), st.integers(0, 6)),
 )
-def test_the_least_loaded_comes_next(loads: dict[int, int], size: int, number: int) -> None:
-    for replica in itertools.islice(least_first(loads, size), number):
-        assert (loads[replica], replica) == min((load, r) for r, load in loads.items())
-        loads[replica] += size
+def test_what_is_needed_stays_and_nothing_else_changes(
+    old: dict[int, tuple[int, int]], newest: tuple[int, int], needed: dict[int, int]
+) -> None:
+    work = {version: pair[0] for version, pair in old.items()} | {6: newest[0]}
+    held = {version: pair[1] for version, pair in old.items()} | {6: newest[1]}
+    free = share_out(work, held, 6)
+    shares = share_out(work, held, 6, needed)
+    assert sum(shares.values()) == sum(held.values())
+    for version in old:
+        least = min(held[version], needed.get(version, 0))
+        assert shares[version] <= held[version]
+        if (
+            shares[version] < least
+        ):  # given up for the newest's only one, and only where nobody had more
+            assert shares[6] == 1
+            assert all(shares[v] <= max(int(work[v] > 0), needed.get(v, 0)) for v in old)
+    assert (shares[6] > 0) == (free[6] > 0)
+    if all(free[version] >= needed.get(version, 0) for version in old):
+        assert shares == free
+
+
+@MANY
+@given(data=st.data(), number=st.integers(0, 4))
+def test_the_ranks_of_replicas_are_what_a_count_says(data: st.DataObject, number: int) -> None:
+    book = GroupBook(2)
+    fleet = Fleet(book, dict.fromkeys(range(number), 0))
+    numbers = st.integers(0, 5)
+    for _ in range(data.draw(st.integers(1, 25))):
+        replica = data.draw(numbers)
+        some = data.draw(st.sets(numbers)) & fleet.versions.keys()
+        running = sorted(name for names in book.running_on.values() for name in names)
+        match data.draw(st.integers(0, 9)):
+            case 0:
+                fleet.up(replica, data.draw(st.integers(0, 3)))
+            case 1:
+                fleet.down(replica)
+            case 2:
+                fleet.load(some)
+            case 3:
+                fleet.loaded(replica, data.draw(st.integers(0, 3)))
+            case 4:
+                fleet.lend(some)
+            case 5:
+                lent = sorted(fleet.lent)
+                assert fleet.recall() == lent
+            case 6 if running:
+                book.finish(running[0])
+            case 7 if running:
+                book.migrate(running[-1], replica)
+            case _:
+                book.launch(0, replica=replica)
+        serving: dict[int, list[tuple[int, int]]] = {}
+        for r, version in fleet.versions.items():
+            if r not in fleet.loading | fleet.lent:
+                serving.setdefault(version, []).append((len(book.running_on.get(r, ())), r))
+        ranked = {version: sorted(replicas) for version, replicas in serving.items()}
+        assert fleet.serving == ranked
+        assert fleet.work == {v: sum(load for load, _ in rs) for v, rs in ranked.items()}
+        by_number = [(v, sorted(r for _, r in rs)) for v, rs in ranked.items()]
+        assert list(fleet.by_number().items()) == sorted(by_number, key=lambda pair: pair[1])
+        for version in range(4):
+            idle = [r for load, r in ranked.get(version, []) if not load]
+            assert fleet.idle(version) == idle
+            if version in ranked:
+                assert fleet.emptiest(version) == ranked[version][0][1]

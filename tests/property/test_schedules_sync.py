@@ -16,6 +16,7 @@ from agentic_gym.trainers.schedules.sync import Sync
     group_size=st.integers(1, 3),
     replicas=st.integers(1, 3),
     slots=st.integers(1, 16),
+    stage=st.booleans(),
     weather=st.builds(
         Weather,
         failure=st.sampled_from([0.0, 0.1, 0.4]),
@@ -25,11 +26,17 @@ from agentic_gym.trainers.schedules.sync import Sync
     ),
 )
 def test_the_contract_holds_and_every_token_is_fresh(
-    seed: int, groups: int, group_size: int, replicas: int, slots: int, weather: Weather
+    seed: int,
+    groups: int,
+    group_size: int,
+    replicas: int,
+    slots: int,
+    stage: bool,
+    weather: Weather,
 ) -> None:
     size = groups * group_size
     report = check_schedule(
-        lambda: Sync(size, group_size, max_retries=1, max_lost_groups=10**6),
+        lambda: Sync(size, group_size, max_retries=1, max_lost_groups=10**6, stage=stage),
         Promises(size, group_size, max_staleness=0, max_wait=0, single_version=True),
         weather=weather,
         seed=seed,

@@ -36,6 +36,7 @@ settled = st.fixed_dictionaries(
         "prompt_redundancy": st.sampled_from(["quantile", "expected", 1.0, 1.5, 4.0]),
         "reserve": st.sampled_from([0.0, 0.0, 0.5, 1.0]),
         "max_wait_rounds": st.integers(0, 4),
+        "stage": st.booleans(),
     }
 )
 machines = st.fixed_dictionaries(

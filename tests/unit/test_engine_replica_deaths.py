@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agentic_gym.engines.base import ANY
 from agentic_gym.engines.replicas import ReplicaSet
 from agentic_gym.engines.scripted import ScriptedEngine
 from agentic_gym.errors import EngineError
@@ -239,5 +240,46 @@ def test_closing_ends_everything() -> None:
         assert down == []
         with pytest.raises(EngineError, match="closed"):
             await start(replicas, "u")
+
+    run(main)
+
+
+@pytest.mark.parametrize("placed", [False, True])
+def test_one_that_is_back_with_older_weights_takes_only_what_is_placed_there(placed: bool) -> None:
+    async def main() -> None:
+        replicas, (a, _) = make(2, 3)
+        for name in "uv":
+            replicas.park(name)
+        waiting = [start(replicas, name) for name in "uv"]
+        await replicas.kill(1)
+        old = scripted(2)
+        replicas.add(1, old)
+        replicas.resume("u", 1 if placed else ANY)
+        replicas.resume("v")
+        await turns(5)
+        assert asked(a) == ("v" if placed else "uv"), "it was there all along"
+        assert asked(old) == ("u" if placed else "")
+        await asyncio.gather(*waiting)
+
+    run(main)
+
+
+def test_what_was_left_to_us_waits_until_one_that_is_back_has_caught_up() -> None:
+    async def main() -> None:
+        replicas, (a,) = make(3)
+        task = start(replicas, "s")
+        await said(a)
+        await replicas.kill(0)
+        old = scripted(1)
+        replicas.add(0, old)
+        await turns(20)
+        await replicas.publish({}, 2)
+        await turns(20)
+        assert asked(old) == ""
+        await replicas.replica(0).publish({}, 3)  # as a trainer does that compares weights
+        assert set((await task).weight_versions) == {3}
+        replicas.add(1, scripted(2))
+        replicas.place("t", 1)
+        assert set((await start(replicas, "t")).weight_versions) == {2}
 
     run(main)

@@ -28,6 +28,7 @@ from agentic_gym.trainers.schedules.base import (
     Trained,
 )
 from agentic_gym.trainers.schedules.fleet import Fleet, share_out
+from agentic_gym.trainers.schedules.groups import GroupBook
 from agentic_gym.trainers.schedules.streaming import Streaming
 
 
@@ -55,7 +56,6 @@ def test_more_than_a_batch_is_launched_each_group_whole_where_there_is_least_to_
     schedule = Streaming(4, 2, window=2, max_concurrent=7)
     event = Begun(replicas={0: 0, 1: 0})
     assert schedule.handle(event) == [Launch(0, 2, 0), Launch(1, 2, 1), Launch(2, 2, 0)]
-    assert schedule.live_versions == {0: 6}
 
 
 def test_an_update_frees_a_replica_for_the_newest_weights_and_the_rest_goes_on() -> None:
@@ -67,7 +67,6 @@ def test_an_update_frees_a_replica_for_the_newest_weights_and_the_rest_goes_on()
     # New prompts wait for the weights that are being loaded.
     assert schedule.handle(Trained(1)) == [Migrate(name(2), 1), Publish((0,))]
     assert schedule.handle(Published(1, 0)) == [Launch(4, 1, 0)]
-    assert schedule.live_versions == {0: 2, 1: 1}
     assert schedule.replica_versions == {0: 1, 1: 0}
 
 
@@ -107,7 +106,6 @@ def test_the_oldest_version_is_trained_first_then_in_launch_order() -> None:
 
 def test_new_prompts_go_to_the_newest_version_that_is_served() -> None:
     schedule = begun(Streaming(1, window=3, max_concurrent=2), 1, 2, version=2)
-    assert schedule.live_versions == {2: 2}
     assert schedule.replica_versions == {0: 1, 1: 2}  # 0 ran nothing: it loads
 
 
@@ -117,7 +115,6 @@ def test_replicas_are_shared_out_again_at_a_tick() -> None:
     events += [Finished(name(n)) for n in (5, 6, 7, 9, 10, 11)]
     for event in events:
         schedule.handle(event)
-    assert schedule.live_versions == {0: 6, 1: 6}
     assert schedule.replica_versions == {0: 1, 1: 0, 2: 0, 3: 0}
     # Two and two.
     moved = [Migrate(name(13), 2), Migrate(name(4), 3)]
@@ -204,7 +201,6 @@ def test_what_a_dead_replica_ran_goes_on_under_the_same_version() -> None:
 def test_what_a_dead_replica_ran_starts_again_when_its_version_died_with_it() -> None:
     schedule = two_versions()
     assert schedule.handle(ReplicaDown(1)) == [Retry(name(3), 0), Retry(name(2), 0)]
-    assert schedule.live_versions == {1: 3}
 
 
 def test_nothing_starts_again_under_older_weights() -> None:
@@ -366,15 +362,28 @@ def test_a_version_without_work_keeps_no_replica_and_the_newest_takes_what_is_le
     assert share_out({2: 99, 3: 1}, {2: 2, 3: 2}, newest=3) == {2: 2, 3: 2}
 
 
+def test_an_old_version_keeps_what_its_cache_fills_but_for_the_newest_replica() -> None:
+    assert share_out({2: 1, 3: 9}, {2: 4}, newest=3, needed={2: 3}) == {2: 3, 3: 1}
+    assert share_out({2: 1, 3: 9}, {2: 4}, newest=3, needed={2: 9}) == {2: 3, 3: 1}
+    assert share_out({2: 1, 3: 9}, {2: 4, 3: 1}, newest=3, needed={2: 9}) == {2: 4, 3: 1}
+    assert share_out({1: 1, 2: 1, 3: 9}, {1: 2, 2: 2}, newest=3, needed={1: 2}) == {
+        1: 2,
+        2: 1,
+        3: 1,
+    }
+    assert share_out({1: 1, 2: 1}, {1: 1, 2: 1}, newest=3, needed={1: 9}) == {1: 1, 2: 1, 3: 0}
+
+
 def test_a_replica_serves_when_it_neither_loads_nor_is_lent() -> None:
-    fleet = Fleet({0: 1, 1: 1, 2: 2})
+    fleet = Fleet(GroupBook(), {0: 1, 1: 1, 2: 2})
     fleet.load([0])
     fleet.lend([2])
-    assert fleet.serving == {1: [1]}
+    assert fleet.serving == {1: [(0, 1)]}
     fleet.loaded(0, 2)
     fleet.loaded(7, 2)
     assert fleet.recall() == [2]
-    assert fleet.serving == {2: [0, 2], 1: [1]}
+    assert fleet.serving == {2: [(0, 0), (0, 2)], 1: [(0, 1)]}
+    assert fleet.versions == {0: 2, 1: 1, 2: 2}
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,14 @@ What a driver promises:
   What is asked of a trajectory that has finished, while the schedule does not know it yet, changes nothing
   (:class:`Drop` does take it out).
 - At most one batch is with the trainer: after :class:`Emit` comes :class:`Trained`, before the next one.
+- :class:`Stage` changes nothing: a driver may ignore it, and a restart forgets it.
 - :class:`Publish` loads the newest weights and is answered by one :class:`Published` a replica.
 - Weights that a replica holds change only by :class:`Publish`. When a replica dies (:class:`ReplicaDown`),
   what the schedule had placed on it is parked, with the prefix that was kept; what was left to the driver
   (``ANY``) the driver places anew. When the last one dies, the run ends.
+- A replica that joins or comes back (:class:`ReplicaUp`) with older weights than have been served runs
+  nothing that was left to the driver before it has loaded newer ones: that counts on weights no older than
+  those that were served when it was placed.
 """
 
 from __future__ import annotations
@@ -205,6 +209,17 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class Stage:
+    """These whole, finished groups will be in the next batch, whatever happens to the others.
+
+    Each is staged at most once a batch, never while the trainer has one, and before a kill: afterwards it may
+    be staged again. A batch need not have been staged, nor all of it.
+    """
+
+    trajectory_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Emit:
     """Hand these to the trainer as one batch, in this order."""
 
@@ -240,7 +255,7 @@ class Halt:
 
 
 Action = (
-    Launch | Retry | Park | Resume | Migrate | Drop | Emit | Publish | Assign | Halt
+    Launch | Retry | Park | Resume | Migrate | Drop | Stage | Emit | Publish | Assign | Halt
 )  # fmt: skip
 
 

@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from agentic_gym.trainers.schedules.base import Schedule
-from agentic_gym.trainers.schedules.model_run import Episode, ModelRun
+from agentic_gym.trainers.schedules.model_episode import Episode
+from agentic_gym.trainers.schedules.model_run import ModelRun
 from agentic_gym.trainers.schedules.promises import Promises, Weather
 
 __all__ = ["CheckReport", "Episode", "Promises", "Weather", "check_schedule"]

@@ -36,6 +36,8 @@ class State(enum.Enum):
     PARKED = "parked"
     FINISHED = "finished"
 
+    __hash__ = object.__hash__  # they are counted at every event, and an enum would hash its name
+
 
 @dataclass(slots=True)
 class Member:
@@ -96,6 +98,7 @@ class GroupBook:
         complete: those all of whose members are finished, by number, in the order in which they became so.
         counts: trajectories in each state.
         running_on: names of what runs, by replica (``ANY`` too), in the order in which it was put there.
+        touched: replicas at which that has changed; whoever keeps count of it empties this.
         next_group: number of the next.
 
     Raises:
@@ -117,7 +120,9 @@ class GroupBook:
         self.complete: dict[int, Group] = {}
         self.counts = dict.fromkeys(State, 0)
         self.running_on: dict[int, dict[str, None]] = {}
+        self.touched: set[int] = set()
         self.next_group = 0
+        self._members: dict[str, Member] = {}
         self._max_retries = max_retries
         self._max_lost_groups = max_lost_groups
         self._retries: dict[str, int] = {}
@@ -127,8 +132,10 @@ class GroupBook:
 
     def find(self, name: str) -> Member | None:
         """A trajectory that is neither emitted nor dropped, or None."""
-        group = self.groups.get(parse_id(name)[0])
-        return None if group is None else group.members.get(name)
+        member = self._members.get(name)
+        if member is None:
+            parse_id(name)  # raises where it was never ours
+        return member
 
     def members(self, state: State) -> Iterator[tuple[str, Member]]:
         """Trajectories in this state, in launch order. Looks at every group."""
@@ -141,7 +148,8 @@ class GroupBook:
 
     def begin(self, event: Begun) -> list[Action]:
         """Takes over what the ledger knows; groups that are not whole are dropped."""
-        self.groups, self.complete, self.running_on = {}, {}, {}
+        self.groups, self.complete, self._members = {}, {}, {}
+        self.running_on, self.touched = {}, set()
         self.counts = dict.fromkeys(State, 0)
         self.next_group = event.next_group
         known = [(k, State.PARKED) for k in event.parked]
@@ -300,27 +308,36 @@ class GroupBook:
         return member
 
     def _enter(self, group: Group, name: str, member: Member) -> None:
-        group.members[name] = member
+        group.members[name] = self._members[name] = member
         group.num_finished += member.state is State.FINISHED
         self.counts[member.state] += 1
         if member.state is State.RUNNING:
-            self.running_on.setdefault(member.replica, {})[name] = None
+            self._run(name, member.replica)
 
     def _leave(self, name: str, member: Member) -> None:
+        del self._members[name]
         self._retries.pop(name, None)
         self.counts[member.state] -= 1
         if member.state is State.RUNNING:
-            del self.running_on[member.replica][name]
+            self._stop(name, member.replica)
 
     def _change(self, name: str, member: Member, state: State, replica: int | None = None) -> None:
         if member.state is State.RUNNING:
-            del self.running_on[member.replica][name]
+            self._stop(name, member.replica)
         self.counts[member.state] -= 1
         self.counts[state] += 1
         member.state = state
         member.replica = member.replica if replica is None else replica
         if state is State.RUNNING:
-            self.running_on.setdefault(member.replica, {})[name] = None
+            self._run(name, member.replica)
+
+    def _run(self, name: str, replica: int) -> None:
+        self.running_on.setdefault(replica, {})[name] = None
+        self.touched.add(replica)
+
+    def _stop(self, name: str, replica: int) -> None:
+        del self.running_on[replica][name]
+        self.touched.add(replica)
 
 
 def check_batch(batch_size: int, group_size: int) -> int:

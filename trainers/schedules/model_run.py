@@ -9,52 +9,16 @@ import json
 import random
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from agentic_gym.errors import ScheduleContractError
 from agentic_gym.trainers.schedules import base
 from agentic_gym.trainers.schedules.base import ANY, Schedule
+from agentic_gym.trainers.schedules.model_episode import Episode
 from agentic_gym.trainers.schedules.promises import Promises, Weather
+from agentic_gym.trainers.schedules.staging import StageCheck
 
 _PATIENCE_TICKS = 600
 """Ticks in a row after which a schedule that waits for nothing is stuck."""
-
-
-@dataclass(slots=True)
-class Episode:
-    """One trajectory in the model.
-
-    Attributes:
-        name: of it.
-        length: seconds that it takes.
-        launched_at: version of the trainer then.
-        left: seconds that it still takes.
-        breaks_at: of ``left``; negative: never.
-        state: "waiting", "running", "parked", "broken", "late" (finished, and the schedule does not know
-            yet), "finished", "batch", "trained" or "dropped".
-        versions: of the weights that it was sampled from, oldest first.
-        replica: that serves it.
-        placed: by the schedule, not by the driver.
-        staleness: when it was trained.
-        reason: why it was dropped.
-    """
-
-    name: str
-    length: float
-    launched_at: int
-    left: float
-    breaks_at: float = -1.0
-    state: str = "waiting"
-    versions: list[int] = field(default_factory=list)
-    replica: int = ANY
-    placed: bool = False
-    staleness: int = 0
-    reason: str = ""
-
-    @property
-    def version(self) -> int:
-        """Its oldest."""
-        return self.versions[0] if self.versions else self.launched_at
 
 
 class ModelRun:
@@ -80,9 +44,12 @@ class ModelRun:
         self.batches: list[tuple[str, ...]] = []
         self.replicas = dict.fromkeys(range(replicas), 0)
         self.dead: dict[int, float] = {}  # when each comes back
+        self.newest_served = 0
+        self.behind: set[int] = set()  # back with older weights than these, and not loaded yet
         self.training: tuple[float, tuple[str, ...]] | None = None
         self.publishing: dict[int, float] = {}
         self.echoes: deque[base.Event] = deque()
+        self.stages = StageCheck(promises.group_size, self._breach)
         self.next_group = 0
         self.idle_ticks = 0
         self.last_tick = 0.0
@@ -143,9 +110,10 @@ class ModelRun:
     def _end(self, episode: Episode) -> base.Event:
         if episode.breaks_at >= 0:
             episode.state = "broken"
-            return base.Failed(episode.name, "sandbox died")
-        episode.state = "finished"
-        event = base.Finished(episode.name, episode.length)
+            event: base.Event = base.Failed(episode.name, "sandbox died")
+        else:
+            episode.state = "finished"
+            event = base.Finished(episode.name, episode.length)
         if self.rng.random() < self.weather.echo:
             self.echoes.append(event)
         return event
@@ -154,13 +122,14 @@ class ModelRun:
         assert self.training is not None
         for name in self.training[1]:
             self.episodes[name].state = "trained"
-        self.training = None
-        self.version += 1
+        self.training, self.version = None, self.version + 1
+        self.stages.trained()
         return base.Trained(self.version)
 
     def _published(self, replica: int) -> base.Event:
         del self.publishing[replica]
-        self.replicas[replica] = self.version
+        self.behind.discard(replica)
+        self.replicas[replica] = self.newest_served = self.version
         for episode in self.episodes.values():
             if episode.state == "running" and episode.replica == replica:
                 self._sampled_by(episode, self.version)
@@ -195,6 +164,7 @@ class ModelRun:
         lost = list(self._running(replica))
         del self.replicas[replica]
         self.publishing.pop(replica, None)
+        self.behind.discard(replica)
         self.dead[replica] = self.now + self.rng.expovariate(0.3)
         for episode in lost:
             episode.state = "parked" if episode.placed else "waiting"
@@ -205,9 +175,13 @@ class ModelRun:
         self._send(base.ReplicaDown(replica))
 
     def _revive(self, replica: int) -> base.Event:
+        """It is back with the newest weights, or with those of some earlier time."""
         del self.dead[replica]
-        self.replicas[replica] = self.version
-        return base.ReplicaUp(replica, self.version)
+        version = self.rng.choice([self.version, self.rng.randint(0, self.version)])
+        if version < self.newest_served:
+            self.behind.add(replica)
+        self.replicas[replica], self.newest_served = version, max(version, self.newest_served)
+        return base.ReplicaUp(replica, version)
 
     def _restart(self) -> None:
         """The process dies; what the ledger has is taken up again."""
@@ -217,7 +191,9 @@ class ModelRun:
         self.echoes.clear()
         for replica in [*self.replicas, *self.dead]:
             self.replicas[replica] = self.version
+        self.newest_served = self.version
         self.dead.clear()
+        self.behind.clear()
         parked, finished = [], []
         for episode in self.episodes.values():
             known = base.Known(episode.name, episode.version)
@@ -228,6 +204,7 @@ class ModelRun:
                 episode.state = "finished"
                 finished.append(known)
         self.rng.shuffle(finished)
+        self.stages.forget()
         self.schedule = self.make()
         self.schedule.load_state_dict(json.loads(self.saved))
         self._send(base.Begun(parked, finished, self.next_group, self.version, dict(self.replicas)))
@@ -253,6 +230,9 @@ class ModelRun:
                     return
                 ran, episode.state = episode.state == "running", "parked"
                 if ran and self.rng.random() < self.weather.echo:  # its result was on the way
+                    if episode.breaks_at >= 0:
+                        self.echoes.append(base.Failed(name, "sandbox died"))
+                        return
                     episode.state, episode.left = "late", 0.0
                     self._sampled_by(episode, self.replicas.get(episode.replica, self.version))
                     self.echoes.append(base.Finished(name, episode.length))
@@ -260,6 +240,8 @@ class ModelRun:
                 self._wait(self._expect(action, name, "waiting", "running", "late"), replica)
             case base.Drop(name, reason):
                 self._drop(action, name, reason)
+            case base.Stage(names):
+                self.stages.staged([self._expect(action, n, "finished").name for n in names])
             case base.Emit(names):
                 self._emit(names)
             case base.Publish(replicas, _):
@@ -296,12 +278,12 @@ class ModelRun:
 
     def _start_waiting(self) -> None:
         free = self.slots - sum(1 for e in self.episodes.values() if e.state == "running")
+        taken = self.replicas.keys() - self.behind  # of these the driver takes one
         waiting = [e for e in self.episodes.values() if e.state == "waiting"]
-        for episode in waiting[: max(0, free)]:
+        ready = [e for e in waiting if taken or e.placed]
+        for episode in ready[: max(0, free)]:
             if episode.replica == ANY:
-                episode.replica = min(
-                    self.replicas, key=lambda r: (sum(1 for _ in self._running(r)), r)
-                )
+                episode.replica = min(taken, key=lambda r: (len(self._running(r)), r))
             episode.state = "running"
             self._sampled_by(episode, self.replicas[episode.replica])
 
@@ -333,8 +315,7 @@ class ModelRun:
         groups: dict[int, int] = {}
         for name in names:
             episode = self._expect(base.Emit(names), name, "finished")
-            episode.state = "batch"
-            episode.staleness = self.version - episode.version
+            episode.state, episode.staleness = "batch", self.version - episode.version
             limit = self.promises.max_staleness
             if limit is not None and episode.staleness > limit:
                 raise self._breach(f"{name} is trained {episode.staleness} updates late ({limit})")
@@ -342,6 +323,7 @@ class ModelRun:
             groups[group] = groups.get(group, 0) + 1
         if set(groups.values()) != {self.promises.group_size}:
             raise self._breach(f"a batch of groups of {sorted(set(groups.values()))}")
+        self.stages.emitted(names)
         self.batches.append(names)
         self.training = (self.now + self.train_seconds * (0.5 + self.rng.random()), names)
 

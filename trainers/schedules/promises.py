@@ -32,9 +32,10 @@ class Weather:
 
     Attributes:
         failure: that an episode breaks, for each attempt.
-        death: that a replica dies, for each event; one always lives.
+        death: that a replica dies, for each event; one always lives. It comes back, perhaps with old weights.
         restart: that the run is killed and resumed, for each event.
-        echo: that a result comes again later, or for a trajectory that was parked or dropped meanwhile.
+        echo: that a result, or a failure, comes again later, or for a trajectory that was parked or dropped
+            meanwhile.
     """
 
     failure: float = 0.0

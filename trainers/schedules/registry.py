@@ -8,7 +8,6 @@ are given once, and reach the schedules that ask: as ``max_concurrent``, and for
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping
@@ -35,7 +34,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 }
 """Options without which a schedule cannot be made, and what they are unless they are given."""
 
-_GIVEN = ("batch_size", "group_size", "max_concurrent", "make")
+_GIVEN = ("batch_size", "group_size", "max_concurrent", "make", "stage")
 """Keyword arguments that are not options: they are given in other words."""
 
 
@@ -67,6 +66,7 @@ def make_schedule(
     group_size: int = 1,
     concurrency: int = 256,
     replicas: int = 1,
+    stage: bool = False,
     **options: Any,
 ) -> Schedule:
     """Makes a schedule.
@@ -78,10 +78,12 @@ def make_schedule(
         concurrency: trajectories that run at once, on all replicas together. A schedule that launches
             batch by batch does not read it.
         replicas: of the engine.
+        stage: say which groups are certain to be in the next batch before it is whole, for a trainer that
+            begins with them (of a plan: while it uses a schedule that can).
         options: of the schedule: :func:`schedule_options`.
 
     Raises:
-        ConfigError: the name or an option is unknown, or a value is out of range.
+        ConfigError: the name or an option is unknown, a value is out of range, or it cannot stage.
     """
     if replicas < 1:
         raise ConfigError(f"replicas={replicas} must be positive")
@@ -102,14 +104,21 @@ def make_schedule(
     if "roofline_batch" in asked and keywords.get("roofline_batch") is None:
         keywords["roofline_batch"] = max(group_size, math.ceil(concurrency / replicas))
     if name == "plan":
-        given = functools.partial(
-            make_schedule,
-            batch_size=batch_size,
-            group_size=group_size,
-            concurrency=concurrency,
-            replicas=replicas,
-        )
-        return make_plan(given, **keywords)
+
+        def make(chosen: str, **own: Any) -> Schedule:
+            can = stage and "stage" in inspect.signature(_find(chosen)).parameters
+            return make_schedule(
+                chosen, batch_size, group_size, concurrency, replicas, stage=can, **own
+            )
+
+        return make_plan(make, **keywords)
+    if stage:
+        if "stage" not in asked:
+            raise ConfigError(
+                f"the schedule {name!r} hands a batch over as soon as it exists: there is nothing for a "
+                "trainer to begin with before (ppo.stream). Use sync or tail_batching, or leave it out"
+            )
+        keywords["stage"] = True
     try:
         made: Schedule = schedule(batch_size, group_size, **keywords)
     except (TypeError, AttributeError) as error:

@@ -17,35 +17,36 @@ once they have come, through :mod:`agentic_gym.trainers.schedules.relay_chain` w
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from heapq import heappop, heappush
 from typing import Any
 
 from agentic_gym.errors import ConfigError
 from agentic_gym.trainers.schedules import base
+from agentic_gym.trainers.schedules.fleet import Fleet
 from agentic_gym.trainers.schedules.groups import GroupBook, State, check_batch
 from agentic_gym.trainers.schedules.repack import ReplicaUse, plan_repack
+from agentic_gym.trainers.schedules.window import Window
+
+_UNBOUNDED = 10**9
+"""Updates that no run makes: a window of this size bounds nothing."""
 
 
 @dataclass(slots=True)
-class _Replica:
-    """A replica that lives.
+class _Cache:
+    """The KV cache of a replica that lives.
 
     Attributes:
-        version: of the weights that it serves.
-        loading: it is told to load newer ones, and has not yet.
-        kv_used: tokens in its KV cache at the last tick; None: something was placed there since.
-        kv_capacity: tokens that fit.
-        kv_peak: the most that were seen there since it serves this version.
+        used: tokens in it at the last tick; None: something was placed there since.
+        capacity: tokens that fit.
+        peak: the most that were seen there since the replica serves its version.
     """
 
-    version: int
-    loading: bool = False
-    kv_used: int | None = None
-    kv_capacity: int = 0
-    kv_peak: int = 0
+    used: int | None = None
+    capacity: int = 0
+    peak: int = 0
 
 
 class Relay:
@@ -107,19 +108,16 @@ class Relay:
         if max_staleness is not None and max_staleness < 0:
             raise ConfigError(f"max_staleness={max_staleness} must not be negative; None: no bound")
         self._book = GroupBook(group_size, max_retries=max_retries, max_lost_groups=max_lost_groups)
-        self._max_staleness = max_staleness
+        self._max_staleness = _UNBOUNDED if max_staleness is None else max_staleness
         self._max_concurrent = max_concurrent
         self._roofline_batch = roofline_batch
         self._buffer_size = buffer_size
         self._repack_seconds = repack_seconds
         self._next_repack = repack_seconds
         self._version = 0
-        self._training = False
-        self._replicas: dict[int, _Replica] = {}
-        # Groups by the version of their oldest weights: all of the book's, and the complete ones.
-        self._groups: Counter[int] = Counter()
-        self._ready: Counter[int] = Counter()
-        self._complete: list[tuple[int, int]] = []  # heap of (version, number)
+        self._fleet = Fleet(self._book)
+        self._caches: dict[int, _Cache] = {}
+        self._window = Window(self._max_staleness, self._wanted)
         # Interrupted trajectories, by the version that sampled their prefix. Some may have left since.
         self._pool: dict[int, deque[str]] = {}
         self.num_repacks = 0
@@ -129,7 +127,7 @@ class Relay:
     @property
     def replica_versions(self) -> dict[int, int]:
         """Version that each living replica serves."""
-        return {number: replica.version for number, replica in self._replicas.items()}
+        return dict(self._fleet.versions)
 
     def handle(self, event: base.Event) -> list[base.Action]:
         """See :class:`~agentic_gym.trainers.schedules.base.Schedule`."""
@@ -141,15 +139,15 @@ class Relay:
             case base.Failed(name, reason):
                 return self._fail(name, reason)
             case base.Trained(version):
-                self._version, self._training = version, False
+                self._version = self._window.update = version
                 actions = self._repack() if math.isfinite(self._repack_seconds) else []
                 return actions + self._advance()
             case base.Published(version, number):
-                if number in self._replicas:
-                    self._replicas[number] = _Replica(version)
+                if number in self._caches:
+                    self._serve(number, version)
                 return self._advance()
             case base.ReplicaUp(number, version):
-                self._replicas[number] = _Replica(version)
+                self._serve(number, version)
                 return self._advance()
             case base.ReplicaDown(number):
                 return self._lose(number)
@@ -175,25 +173,30 @@ class Relay:
     # ---- events ----------------------------------------------------------------------------------
 
     def _begin(self, event: base.Begun) -> list[base.Action]:
-        self._version, self._training = event.version, False
-        self._replicas = {number: _Replica(version) for number, version in event.replicas.items()}
+        self._version = event.version
         actions = self._book.begin(event)
-        self._complete = sorted((g.version, number) for number, g in self._book.complete.items())
-        self._ready = Counter(version for version, _ in self._complete)
-        self._groups = Counter(group.version for group in self._book.groups.values())
+        self._fleet = Fleet(self._book, event.replicas)
+        self._caches = {number: _Cache() for number in event.replicas}
+        self._window = Window(self._max_staleness, self._wanted, event.version)
+        for group in self._book.groups.values():
+            self._window.enter(group.version)
+            if group.complete:
+                self._window.complete(group.version, group.number)
         self._pool = {}
         for known in sorted(event.parked, key=lambda known: base.parse_id(known.trajectory_id)):
             self._pool.setdefault(known.version, deque()).append(known.trajectory_id)
         return actions + self._advance()
+
+    def _serve(self, number: int, version: int) -> None:
+        self._fleet.up(number, version)
+        self._caches[number] = _Cache()
 
     def _finish(self, name: str) -> list[base.Action]:
         if not self._book.finish(name):
             return []
         group = self._book.groups[base.parse_id(name)[0]]
         if group.complete:
-            version = group.version  # it stays so: nothing of it is sampled anew
-            self._ready[version] += 1
-            heappush(self._complete, (version, group.number))
+            self._window.complete(group.version, group.number)
         return self._advance()
 
     def _fail(self, name: str, reason: str) -> list[base.Action]:
@@ -204,29 +207,30 @@ class Relay:
         number = self._emptiest(1, self._roofline_batch)
         if number is None:
             number = member.replica  # where it leaves a place
-        replica, group = self._replicas[number], self._book.groups[base.parse_id(name)[0]]
-        replica.kv_used = None
-        self._groups[group.version] -= 1
-        actions = self._book.fail(name, reason, version=replica.version, replica=number)
+        group = self._book.groups[base.parse_id(name)[0]]
+        self._caches[number].used = None
+        self._window.leave(group.version)
+        version = self._fleet.versions[number]
+        actions = self._book.fail(name, reason, version=version, replica=number)
         if group.members:
-            self._groups[group.version] += 1
+            self._window.enter(group.version)
         halted = any(isinstance(action, base.Halt) for action in actions)
         return actions if halted else actions + self._advance()
 
     def _lose(self, number: int) -> list[base.Action]:
-        replica = self._replicas.pop(number, None)
-        if replica is None:
+        if self._caches.pop(number, None) is None:
             return []
-        lost = self._book.replica_down(number)
-        self._pool.setdefault(replica.version, deque()).extend(lost)
+        version = self._fleet.versions[number]
+        self._fleet.down(number)
+        self._pool.setdefault(version, deque()).extend(self._book.replica_down(number))
         return self._advance()
 
     def _tick(self, event: base.Tick) -> list[base.Action]:
         for number, load in event.loads.items():
-            if number in self._replicas:
-                replica = self._replicas[number]
-                replica.kv_used, replica.kv_capacity = load.kv_tokens, load.kv_capacity
-                replica.kv_peak = max(replica.kv_peak, load.kv_tokens)
+            if number in self._caches:
+                cache = self._caches[number]
+                cache.used, cache.capacity = load.kv_tokens, load.kv_capacity
+                cache.peak = max(cache.peak, load.kv_tokens)
         if event.seconds < self._next_repack:
             return []
         self._next_repack = event.seconds + self._repack_seconds
@@ -241,44 +245,23 @@ class Relay:
 
     def _emit(self) -> list[base.Action]:
         """Hands over the complete groups with the oldest weights, in launch order."""
-        if not self._may_emit():
+        if self._training or not self._window.may_emit():
             return []
-        oldest = [heappop(self._complete) for _ in range(self._wanted)]
-        taken = Counter(version for version, _ in oldest)
-        self._ready -= taken
-        self._groups -= taken
-        groups = [self._book.groups[number] for _, number in oldest]
+        groups = [self._book.groups[number] for number in self._window.take()]
         self.staleness_histogram.update(
             self._version - member.version for group in groups for member in group.members.values()
         )
-        self._training = True
         return [base.Emit(self._book.take(groups))]
 
-    def _may_emit(self) -> bool:
-        """The trainer is free, there is a batch, and after it every other group can be in time.
-
-        Of groups due within the next n updates there may never be more than n batches. To wait only for
-        those that are due now is not enough: meanwhile younger ones would take the places of the others.
-        """
-        wanted = self._wanted
-        if self._training or len(self._complete) < wanted:
-            return False
-        if self._max_staleness is None:
-            return True
-        known = ready = 0
-        for version in sorted(self._groups):  # at most max_staleness + 1, but after a switch
-            known += self._groups[version]
-            ready += self._ready[version]
-            later = max(0, version + self._max_staleness - self._version)  # batches in time for it
-            if min(ready, wanted) < min(wanted, known - later * wanted):
-                return False
-        return True
+    @property
+    def _training(self) -> bool:
+        return self._window.update > self._version
 
     def _resume(self) -> list[base.Action]:
         """Carries on what was interrupted where its version is served; elsewhere it starts again."""
         actions: list[base.Action] = []
         for version, names in sorted(self._pool.items()):
-            served = any(r.version == version and not r.loading for r in self._replicas.values())
+            served = version in self._fleet.serving
             while names:
                 member = self._book.find(names[0])
                 if member is None or member.state is not State.PARKED:
@@ -294,33 +277,29 @@ class Relay:
         return actions
 
     def _start(self, name: str, number: int, *, afresh: bool) -> base.Action:
-        replica = self._replicas[number]
-        replica.kv_used = None
+        self._caches[number].used = None
         if not afresh:
             return self._book.resume(name, replica=number)
         group = self._book.groups[base.parse_id(name)[0]]
-        self._groups[group.version] -= 1
-        retry = self._book.retry(name, version=replica.version, replica=number)
-        self._groups[group.version] += 1
+        self._window.leave(group.version)
+        retry = self._book.retry(name, version=self._fleet.versions[number], replica=number)
+        self._window.enter(group.version)
         return retry
 
     def _pull(self) -> list[base.Action]:
         """Has replicas that run nothing load the newest weights."""
-        free = [
-            number
-            for number, replica in self._replicas.items()
-            if replica.version < self._version
-            and not replica.loading
-            and not self._requests(number)
-        ]
-        for number in free:
-            self._replicas[number].loading = True
+        fleet = self._fleet
+        free = [r for v in fleet.serving if v < self._version for r in fleet.idle(v)]
+        if len(free) > 1:
+            chosen = set(free)
+            free = [number for number in fleet.versions if number in chosen]
+        fleet.load(free)
         return [base.Publish(tuple(free))] if free else []
 
     def _launch(self) -> list[base.Action]:
         """Fills the replicas that serve the newest weights."""
         size, book = self._book.group_size, self._book
-        share = math.ceil(self._max_concurrent / max(1, len(self._replicas)))
+        share = math.ceil(self._max_concurrent / max(1, len(self._caches)))
         limit = min(self._roofline_batch, max(share, size))
         actions: list[base.Action] = []
         while self._may_launch():
@@ -328,8 +307,8 @@ class Relay:
             if number is None:
                 break
             actions.append(book.launch(self._version, replica=number))
-            self._replicas[number].kv_used = None
-            self._groups[self._version] += 1
+            self._caches[number].used = None
+            self._window.enter(self._version)
         return actions
 
     def _may_launch(self) -> bool:
@@ -340,24 +319,22 @@ class Relay:
         known = places + counts[State.FINISHED]
         if places + size > self._max_concurrent or known + size > self._buffer_size:
             return False
-        if self._max_staleness is None:
-            return True
-        ahead = len(self._book.groups) + self._training * self._wanted
-        return ahead < (self._max_staleness + 1) * self._wanted
+        return self._window.room(self._version) > 0
 
     def _repack(self) -> list[base.Action]:
         """Moves the last trajectories of replicas with old weights together."""
         # One with the newest weights has nothing to load: emptied, it would only be filled again.
+        versions = self._fleet.versions
         uses = [
-            ReplicaUse(n, r.version, self._requests(n), r.kv_used, r.kv_peak, r.kv_capacity)
-            for n, r in self._replicas.items()
-            if r.version < self._version and r.kv_used is not None
+            ReplicaUse(n, versions[n], self._requests(n), c.used, c.peak, c.capacity)
+            for n, c in self._caches.items()
+            if versions[n] < self._version and c.used is not None
         ]
         actions: list[base.Action] = []
         for move in plan_repack(uses, self._roofline_batch):
             names = list(self._book.running_on[move.source])
             actions += [self._book.migrate(name, move.destination) for name in names]
-            self._replicas[move.destination].kv_used = None
+            self._caches[move.destination].used = None
             self.num_repacks += 1
             self.num_migrations += len(names)
         return actions
@@ -369,19 +346,14 @@ class Relay:
 
     def _emptiest(self, size: int, limit: int) -> int | None:
         """The replica with the newest weights that runs least, of those where so many more fit."""
-        return min(self._fitting(self._version, limit - size), default=(0, None))[1]
+        ranked = self._fleet.serving.get(self._version)
+        return ranked[0][1] if ranked and ranked[0][0] <= limit - size else None
 
     def _fullest(self, version: int) -> int | None:
         """The replica of this version that runs most, of those with room: the others end sooner."""
-        return max(self._fitting(version, self._roofline_batch - 1), default=(0, None))[1]
-
-    def _fitting(self, version: int, most: int) -> list[tuple[int, int]]:
-        """Replicas that serve this version and run no more than ``most``: how much, and their number."""
-        return [
-            (self._requests(number), number)
-            for number, replica in self._replicas.items()
-            if replica.version == version and not replica.loading and self._requests(number) <= most
-        ]
+        ranked = self._fleet.serving.get(version, [])
+        place = bisect_left(ranked, (self._roofline_batch, 0))
+        return ranked[place - 1][1] if place else None
 
 
 def _check_room(

@@ -15,8 +15,10 @@ launching is bounded so that what must go always fits into a batch
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+import math
+from bisect import bisect_left
+from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from agentic_gym.errors import ConfigError
@@ -38,12 +40,15 @@ from agentic_gym.trainers.schedules.base import (
     Trained,
     parse_id,
 )
-from agentic_gym.trainers.schedules.fleet import Fleet, least_first, share_out
+from agentic_gym.trainers.schedules.fleet import Fleet, share_out
 from agentic_gym.trainers.schedules.groups import GroupBook, State, check_batch
 from agentic_gym.trainers.schedules.window import Window
 
 _FULL = 0.9
 """Share of a replica's KV cache above which some of its trajectories move to another."""
+
+_SPARE = 1.2
+"""Replicas that a version keeps for each that its KV tokens fill."""
 
 
 class Streaming:
@@ -99,19 +104,14 @@ class Streaming:
         self._elastic = elastic
         self._version = 0
         self._window = Window(window, self._wanted)
-        self._fleet = Fleet()
+        self._fleet = Fleet(self._book)
         self._homeless: dict[str, None] = {}  # parked ones, and some that have left since
+        self._needed: dict[int, int] = {}  # replicas that each version fills, at the last tick
 
     @property
     def replica_versions(self) -> dict[int, int]:
         """Version that each living replica serves, or served until it began to load."""
         return dict(self._fleet.versions)
-
-    @property
-    def live_versions(self) -> dict[int, int]:
-        """Number of running trajectories of each version that has some."""
-        running = {v: sum(self._loads(rs).values()) for v, rs in self._fleet.serving.items()}
-        return {version: running[version] for version in sorted(running) if running[version]}
 
     def handle(self, event: Event) -> list[Action]:
         """See :class:`~agentic_gym.trainers.schedules.base.Schedule`."""
@@ -132,6 +132,7 @@ class Streaming:
                 self._fleet.down(replica)
                 self._homeless.update(dict.fromkeys(self._book.replica_down(replica)))
             case Tick(loads=loads):
+                self._needed = self._filled(loads)
                 return self._relieve(loads) + self._advance()
         return self._advance()
 
@@ -150,8 +151,9 @@ class Streaming:
 
     def _begin(self, event: Begun) -> list[Action]:
         book = self._book
-        self._version, self._fleet = event.version, Fleet(event.replicas)
+        self._version = event.version
         actions = book.begin(event)
+        self._fleet = Fleet(book, event.replicas)
         self._window = Window(self._size, self._wanted, event.version)
         for group in book.groups.values():
             self._window.enter(group.version)
@@ -168,7 +170,7 @@ class Streaming:
         if group.complete:
             self._window.complete(group.version, group.number)
         # Shares change with every trajectory: that is left to the next tick, but for a replica that is free.
-        return self._advance(replan=not self._loads([member.replica])[member.replica])
+        return self._advance(replan=not self._book.running_on.get(member.replica))
 
     def _fail(self, name: str, reason: str) -> list[Action]:
         member = self._book.find(name)
@@ -208,26 +210,25 @@ class Streaming:
 
     def _place(self) -> list[Action]:
         """Carries on what is parked; what no replica has the weights for starts again."""
-        serving = self._fleet.serving
-        places: dict[int, Iterator[int]] = {}
+        book, fleet = self._book, self._fleet
+        newest = max(fleet.serving, default=-1)
         actions: list[Action] = []
         for name in list(self._homeless):
-            member = self._book.find(name)
+            member = book.find(name)
             if member is None or member.state is not State.PARKED:
                 del self._homeless[name]  # its result came late, or its group was dropped
                 continue
-            version = max(serving, default=-1) if member.version not in serving else member.version
+            version = member.version if member.version in fleet.serving else newest
             if version < member.version:
                 continue  # older weights would bring its end closer; newer ones will be loaded
-            if version not in places:
-                places[version] = least_first(self._loads(serving[version]))
             del self._homeless[name]
+            replica = fleet.emptiest(version)
             if version == member.version:
-                actions.append(self._book.resume(name, replica=next(places[version])))
+                actions.append(book.resume(name, replica=replica))
                 continue
-            group = self._book.groups[parse_id(name)[0]]
+            group = book.groups[parse_id(name)[0]]
             self._window.leave(group.version)
-            actions.append(self._book.retry(name, version=version, replica=next(places[version])))
+            actions.append(book.retry(name, version=version, replica=replica))
             self._window.enter(group.version)
         return actions
 
@@ -245,25 +246,23 @@ class Streaming:
             # staleness, and is faster unless an update takes as long as the trajectories of a batch.
             return []
         serving = fleet.serving
-        work = {v: sum(self._loads(replicas).values()) for v, replicas in serving.items()}
         coming = self._num_launches(newest) * self._book.group_size + counts[State.PARKED]
-        work[newest] = work.get(newest, 0) + coming
+        work = {**fleet.work, newest: fleet.work.get(newest, 0) + coming}
         held = {version: len(replicas) for version, replicas in serving.items()}
         held[newest] = held.get(newest, 0) + len(fleet.loading)
-        shares = share_out(work, held, newest)
+        shares = share_out(work, held, newest, self._needed)
+        surplus = {v: held[v] - shares[v] for v in serving if v < newest and held[v] > shares[v]}
+        if not surplus:
+            return []
         actions: list[Action] = []
         freed: list[int] = []
-        for version, replicas in serving.items():
-            surplus = held[version] - shares[version]
-            if version >= newest or not surplus:
-                continue
-            emptiest = sorted(replicas, key=lambda r: (self._loads([r])[r], r))
-            actions += self._empty(emptiest[:surplus], emptiest[surplus:])
-            freed += emptiest[:surplus]
-        if freed:
-            fleet.load(freed)
-            actions.append(Publish(tuple(sorted(freed))))
-        return actions
+        for version in fleet.by_number():
+            emptied = [replica for _, replica in serving[version][: surplus.get(version, 0)]]
+            names = [n for r in emptied for n in self._book.running_on.get(r, ())]
+            fleet.load(emptied)
+            actions += [self._book.migrate(name, fleet.emptiest(version)) for name in names]
+            freed += emptied
+        return [*actions, Publish(tuple(sorted(freed)))]
 
     def _num_launches(self, version: int) -> int:
         """Groups that may be launched under this version."""
@@ -282,25 +281,12 @@ class Streaming:
         if not number:
             return []
         actions: list[Action] = []
-        places = least_first(self._loads(serving[version]), self._book.group_size)
-        for replica in islice(places, number):
+        for _ in range(number):
             self._window.enter(version)
-            actions.append(self._book.launch(version, replica=replica))
+            actions.append(self._book.launch(version, replica=self._fleet.emptiest(version)))
         return actions
 
     # ---- loads of replicas -----------------------------------------------------------------------
-
-    def _loads(self, replicas: Iterable[int]) -> dict[int, int]:
-        """Trajectories that each runs."""
-        return {r: len(self._book.running_on.get(r, ())) for r in replicas}
-
-    def _empty(self, replicas: Iterable[int], others: Sequence[int]) -> list[Action]:
-        """Moves all that these run to others of the same version."""
-        names = [name for r in replicas for name in self._book.running_on.get(r, ())]
-        if not names:
-            return []
-        places = least_first(self._loads(others))
-        return [self._book.migrate(name, next(places)) for name in names]
 
     def _move(self, number: int, source: int, target: int) -> list[Action]:
         """Moves those that came last: they have the least in the KV cache."""
@@ -309,22 +295,29 @@ class Streaming:
 
     def _fill(self) -> list[Action]:
         """Gives a replica with the newest weights and no work half of what the fullest runs."""
-        loads = self._loads(self._fleet.serving.get(self._version, ()))
         actions: list[Action] = []
-        for idle in [replica for replica, load in loads.items() if not load]:
-            fullest = max(loads, key=lambda r: (loads[r], -r))
-            if loads[fullest] < 2:
+        while ranked := self._fleet.serving.get(self._version):
+            (least, idle), (most, _) = ranked[0], ranked[-1]
+            if least or most < 2:
                 break
-            actions += self._move(loads[fullest] // 2, fullest, idle)
-            loads = self._loads(loads)
+            fullest = ranked[bisect_left(ranked, (most, 0))][1]  # the first of several
+            actions += self._move(most // 2, fullest, idle)
         return actions
+
+    def _filled(self, loads: Mapping[int, ReplicaLoad]) -> dict[int, int]:
+        """Replicas whose KV caches each version fills, with some to spare: what runs is still growing."""
+        used: dict[int, float] = {}
+        for replica, load in loads.items():
+            if (version := self._fleet.versions.get(replica)) is not None:
+                used[version] = used.get(version, 0.0) + load.kv_tokens / load.kv_capacity
+        return {version: math.ceil(_SPARE * share) for version, share in used.items()}
 
     def _relieve(self, loads: Mapping[int, ReplicaLoad]) -> list[Action]:
         """Moves trajectories from replicas whose KV cache is full to the emptiest of the same version."""
         actions: list[Action] = []
-        for replicas in self._fleet.serving.values():
+        for replicas in self._fleet.by_number().values():
             used = {r: loads[r].kv_tokens / loads[r].kv_capacity for r in replicas if r in loads}
-            running = self._loads(used)
+            running = {r: len(self._book.running_on.get(r, ())) for r in used}
             full = [r for r in used if used[r] > _FULL and running[r]]
             for source in sorted(full, key=lambda r: -used[r]):
                 target = min(used, key=lambda r: used[r])
@@ -348,13 +341,15 @@ class Streaming:
         serving = self._fleet.serving
         if not serving or not self._is_ahead(2):
             return []
-        idle = [r for r, load in self._loads(chain(*serving.values())).items() if not load]
-        newest = serving[max(serving)]
-        if set(newest) <= set(idle):
-            idle.remove(newest[0])  # takes what is launched next
-        if idle:
-            self._fleet.lend(idle)
-        return [Assign(replica, "train") for replica in idle]
+        idle = {replica for version in serving for replica in self._fleet.idle(version)}
+        newest = max(serving)
+        if not self._fleet.work[newest]:
+            idle.remove(self._fleet.emptiest(newest))  # takes what is launched next
+        if not idle:
+            return []
+        order = [r for replicas in self._fleet.by_number().values() for r in replicas if r in idle]
+        self._fleet.lend(order)
+        return [Assign(replica, "train") for replica in order]
 
     def _recall(self) -> list[Action]:
         """Takes lent replicas back when generation is ahead no more, or no other is left."""

@@ -26,6 +26,7 @@ from agentic_gym.trainers.schedules.base import (
     Trained,
 )
 from agentic_gym.trainers.schedules.groups import GroupBook, State, check_batch
+from agentic_gym.trainers.schedules.staging import Stager
 
 
 class Sync:
@@ -36,6 +37,7 @@ class Sync:
         group_size: trajectories of one task, launched together.
         max_retries: how often a broken trajectory is tried again.
         max_lost_groups: groups lost in a row, with nothing finished between, before the run halts.
+        stage: say of each group of the batch that it is complete, for a trainer that begins before all are.
     """
 
     def __init__(
@@ -45,9 +47,11 @@ class Sync:
         *,
         max_retries: int = 2,
         max_lost_groups: int = 8,
+        stage: bool = False,
     ) -> None:
         self._wanted = check_batch(batch_size, group_size)
         self._book = GroupBook(group_size, max_retries=max_retries, max_lost_groups=max_lost_groups)
+        self._stager = Stager(stage)
         self._version = 0
         self._replicas: set[int] = set()
         self._stale: set[int] = set()  # replicas that have not loaded the newest weights yet
@@ -112,11 +116,11 @@ class Sync:
         actions: list[Action] = []
         while len(book.groups) < self._wanted:
             actions.append(book.launch(self._version))
-        if len(book.complete) < self._wanted:
-            return actions
-        first = list(islice(book.groups.values(), self._wanted))
-        if all(group.complete for group in first):
-            # In launch order, whatever order they finished in: the same batch after a restart.
-            self._training = True
-            actions.append(Emit(book.take(first)))
-        return actions
+        if len(book.complete) >= self._wanted:
+            batch = list(islice(book.groups.values(), self._wanted))
+            if all(group.complete for group in batch):
+                # In launch order, whatever order they finished in: the same batch after a restart.
+                self._training = True
+                return [*actions, Emit(book.take(batch))]
+        # A loss moves the others forward: a group among the first stays there until the batch.
+        return actions + self._stager.stage(book.complete, islice(book.groups, self._wanted))

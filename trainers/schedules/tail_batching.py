@@ -54,6 +54,7 @@ from agentic_gym.trainers.schedules.base import (
 )
 from agentic_gym.trainers.schedules.groups import Group, GroupBook, State, check_batch
 from agentic_gym.trainers.schedules.redundancy import Redundancy, TailRate, make_rule, multiple
+from agentic_gym.trainers.schedules.staging import Stager
 
 Carry = Literal["resume", "restart"]
 """What becomes of an interrupted group: it goes on from its prefixes, or its task is played anew."""
@@ -77,6 +78,7 @@ class TailBatching:
         max_wait_rounds: rounds after which the oldest group on the queue brings about a long round.
         max_retries: how often a broken trajectory is tried again.
         max_lost_groups: groups lost in a row, with nothing finished between, before the run halts.
+        stage: say which groups are certain to be in the batch, for a trainer that begins before it is whole.
 
     Attributes:
         max_wait: updates that a trajectory ends later than the first that could have trained it, at most.
@@ -99,6 +101,7 @@ class TailBatching:
         max_wait_rounds: int = 4,
         max_retries: int = 2,
         max_lost_groups: int = 8,
+        stage: bool = False,
     ) -> None:
         if carry not in get_args(Carry):
             raise ConfigError(f'carry={carry!r} is not known: "resume" or "restart"')
@@ -117,18 +120,17 @@ class TailBatching:
         self._max_wait_rounds = max_wait_rounds
         most = self._rule.launches(self._wanted, 1.0)
         self.max_wait = 1 + max(max_wait_rounds, (most - 1) // self._wanted)
-        self.num_short_rounds = 0
-        self.num_long_rounds = 0
+        self.num_short_rounds = self.num_long_rounds = 0
         span = max(512, _CYCLE * self._wanted)
         self._rate = TailRate(window=span, memory=span)
         self._launched: dict[int, int] = {}  # version at which each group was
         self._seconds: dict[int, float] = {}  # of the slowest member that has finished
 
+        self._stager = Stager(stage)
         self._version = 0
         self._replicas: set[int] = set()
         self._stale: set[int] = set()  # replicas that have not loaded the newest weights yet
-        self._training = False
-        self._open = False  # a round is going on
+        self._open = self._training = False  # a round is going on; its batch is with the trainer
         self._batch: dict[int, None] | None = None  # a long round's groups; None: a short round
         self._missing = 0  # groups that the round has yet to launch or take
         # Every group that is not complete is in one of these, in launch order.
@@ -259,8 +261,9 @@ class TailBatching:
         if not self._stale:
             actions += self._fill()
         if self._ready:
-            actions += self._end_round()
-        return actions
+            return actions + self._end_round()
+        # What has finished cannot break. A short round ends once enough are complete: it takes each of them.
+        return actions + self._stager.stage(self._book.complete, self._batch)
 
     # ---- a round ---------------------------------------------------------------------------------
 
