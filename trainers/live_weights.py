@@ -7,18 +7,13 @@ versions are never written.
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import os
 import re
 from collections.abc import Collection
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-
 from agentic_gym.errors import CheckpointError
-from agentic_gym.trainers.publisher import References, Weights
+from agentic_gym.trainers.publisher import Weights
+from agentic_gym.trainers.weights_file import read_weights, write_weights
 
 _NAME = re.compile(r"version-(\d+)\.safetensors")
 
@@ -46,12 +41,7 @@ class LiveWeights:
         path = self._path(weights.version)
         if path.exists() or weights.references is None:
             return
-        self._folder.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        tensors = {name: tensor.contiguous() for name, tensor in weights.tensors.items()}
-        references = json.dumps(dataclasses.asdict(weights.references))
-        save_file(tensors, partial, metadata={"references": references})
-        os.replace(partial, path)
+        write_weights(path, weights)
 
     def load(self, version: int) -> Weights | None:
         """Weights of a version; None if they are not kept.
@@ -59,19 +49,13 @@ class LiveWeights:
         Raises:
             CheckpointError: the file cannot be read.
         """
-        path = self._path(version)
-        if not path.exists():
-            return None
         try:
-            with safe_open(path, framework="pt") as file:
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-                fields = json.loads((file.metadata() or {})["references"])
-        except (SafetensorError, KeyError, ValueError, OSError) as error:
+            return read_weights(self._path(version), version)
+        except CheckpointError as error:
             raise CheckpointError(
-                f"{path} cannot be read ({error}). Delete it: episodes that its weights began then start "
-                "anew, and nothing else is lost"
+                f"{error}. Delete it: episodes that its weights began then start anew, and nothing else "
+                "is lost"
             ) from error
-        return Weights(version, tensors, _references(fields))
 
     def prune(self, wanted: Collection[int]) -> None:
         """Deletes what is kept of other versions."""
@@ -80,8 +64,3 @@ class LiveWeights:
 
     def _path(self, version: int) -> Path:
         return self._folder / f"version-{version}.safetensors"
-
-
-def _references(fields: dict[str, object]) -> References:
-    version, *sequences = (fields[name] for name in ("version", "prompts", "tokens", "logprobs"))
-    return References(version, *(tuple(tuple(row) for row in rows) for rows in sequences))  # type: ignore
