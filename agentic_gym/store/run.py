@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,10 @@ class RunStore(ledger.Ledger):
     def close(self) -> None:
         """Closes the file; idempotent."""
         self._database.close()
+
+    def transaction(self) -> AbstractContextManager[object]:
+        """Keeps what is written within the block together: all of it, or nothing if the block raises."""
+        return self._database.write()
 
     def mark_trained(self, update: int, checkpoint: str | os.PathLike[str] | None = None) -> None:
         """Marks the batch of an update as trained, with its complete checkpoint where one was saved.

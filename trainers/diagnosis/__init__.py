@@ -1,0 +1,1 @@
+"""What is wrong with a run, read from its store: rules over facts, without torch (docs/diagnosis.md)."""
