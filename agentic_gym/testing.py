@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 from agentic_gym.agent import AgentAction
 from agentic_gym.engines.base import Engine
 from agentic_gym.env import ToolEnv
-from agentic_gym.errors import ToolCallError
+from agentic_gym.errors import ConfigError, TaskError, ToolCallError
+from agentic_gym.spaces import UnicodeText
 from agentic_gym.tools import tool
 from agentic_gym.types import Completion, Outcome, SamplingParams, TokenStream, Turn
 
@@ -98,13 +100,58 @@ class GuessEnv(ToolEnv):
         return float(self._found)
 
 
+class KeyEnv(gymnasium.Env[str, str]):
+    """One early decision, then distraction, then the reward: where credit has to reach far.
+
+    The first observation names a key, as a number; the first action must be it. ``distractions`` turns follow
+    in which nothing matters, and then the episode is solved or not. All texts are token ids, for
+    :class:`TokenAgent`.
+
+    Args:
+        keys: how many there are: the ids from 1 on; task ``key-3`` shows 3.
+        distractions: turns after the decision.
+    """
+
+    def __init__(self, keys: int = 4, distractions: int = 8) -> None:
+        if keys < 1 or distractions < 0:
+            raise ConfigError(
+                f"keys={keys} must be positive and distractions={distractions} at least 0"
+            )
+        self.observation_space = self.action_space = UnicodeText(max_length=1000)
+        self._distractions = distractions
+        self.tasks = tuple(f"key-{key}" for key in range(1, keys + 1))
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Shows the key of ``options["task_id"]``, or one that the seed draws."""
+        super().reset(seed=seed)
+        task = (options or {}).get("task_id") or self.tasks[
+            int(self.np_random.integers(len(self.tasks)))
+        ]
+        if task not in self.tasks:
+            raise TaskError(f"no task {task!r}: there are {', '.join(self.tasks)}")
+        self._key, self._turn, self._right = task.removeprefix("key-"), 0, False
+        return self._key, {"task_id": task}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """The first action decides."""
+        if self._turn == 0:
+            self._right = action.split()[:1] == [self._key]
+        self._turn += 1
+        done = self._turn > self._distractions
+        info = {"outcome": Outcome.SOLVED if self._right else Outcome.FAILED} if done else {}
+        return "0", float(done and self._right), done, False, info
+
+
 class TokenAgent:
     """Talks to an engine in token ids, without a tokenizer: its actions are the sampled ids, as text.
 
     Args:
         engine: that samples.
         prompt: ids of every first prompt.
-        observation: ids that stand for every observation.
+        observation: ids that stand for every observation; None: observations are ids, as text, and the
+            first of them follows the prompt.
         max_tokens: of a turn.
     """
 
@@ -113,11 +160,11 @@ class TokenAgent:
         engine: Engine,
         *,
         prompt: Sequence[int] = (1, 2, 5),
-        observation: Sequence[int] = (1, 2),
+        observation: Sequence[int] | None = (1, 2),
         max_tokens: int = 1,
     ) -> None:
         self._engine = engine
-        self._observation = tuple(observation)
+        self._observation = observation
         self._max_tokens = max_tokens
         # Of each token: id, log-probability, version and turn.
         self._tokens: list[tuple[int, float, int, int]] = [(i, 0.0, -1, -1) for i in prompt]
@@ -127,6 +174,8 @@ class TokenAgent:
     ) -> None:
         """A new episode."""
         self._id, self._seed, self._turn = trajectory_id, seed, 0
+        if self._observation is None:
+            self._tokens += [(int(word), 0.0, -1, -1) for word in observation.split()]
 
     async def act(self) -> AgentAction:
         """Samples a turn."""
@@ -151,8 +200,10 @@ class TokenAgent:
         return AgentAction(" ".join(map(str, completion.token_ids)))
 
     def observe(self, observation: str, info: Mapping[str, Any]) -> None:
-        """Adds the ids that stand for an observation."""
-        self._tokens += [(i, 0.0, -1, self._turn) for i in self._observation]
+        """Adds the ids of an observation, or those that stand for it."""
+        ids = self._observation
+        ids = [int(word) for word in observation.split()] if ids is None else ids
+        self._tokens += [(i, 0.0, -1, self._turn) for i in ids]
         self._turn += 1
 
     def stream(self) -> TokenStream:

@@ -8,7 +8,6 @@ they are joined.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,11 +24,18 @@ from agentic_gym.envs.swe.observations import (
     passed_fraction,
     summarise_tests,
 )
+from agentic_gym.envs.swe.process import ProcessFacts, base_report
 from agentic_gym.envs.swe.protection import guarded_files, steers_tests
-from agentic_gym.envs.swe.settings import load, reward_weights, sandboxes_of
+from agentic_gym.envs.swe.settings import (
+    choose_task,
+    choose_tools,
+    load,
+    reward_weights,
+    sandboxes_of,
+)
 from agentic_gym.envs.swe.task import SWETask
-from agentic_gym.envs.swe.workspace import Reports, Workspace, plain, relative
-from agentic_gym.errors import ConfigError, ResetNeeded, TaskError, ToolCallError
+from agentic_gym.envs.swe.workspace import Workspace, plain, relative
+from agentic_gym.errors import ConfigError, ResetNeeded, ToolCallError
 from agentic_gym.rewards.outcome import (
     RewardConfig,
     outcome_reward,
@@ -37,7 +43,6 @@ from agentic_gym.rewards.outcome import (
     turn_reward,
 )
 from agentic_gym.sandbox.base import SandboxBackend, TestReport
-from agentic_gym.suggest import did_you_mean
 from agentic_gym.tools import ToolSpec, tool
 from agentic_gym.types import Outcome
 
@@ -46,16 +51,14 @@ _CONTEXT_LINES = 2
 
 LineNumber = Annotated[int, Field(ge=0)]
 
-_base_reports = Reports(limit=4_096)
-"""Visible tests on base trees: the same for every episode of a task, in every environment of a backend."""
-
 
 class SWEEnv(ToolEnv):
     """Repairs of repositories, graded by hidden tests.
 
     ``reset(options=...)`` takes ``task_id`` or ``task_index``; otherwise the seed draws a task. ``info``
     has ``task_id``, ``tests_passed`` and ``tests_total`` of the last visible run, ``edited`` (path and
-    lines), and at the end ``grade``.
+    lines), ``state_key`` (names the state of the workspace and what its tests last showed), and at the end
+    ``grade``.
 
     Args:
         tasks: name of a bundled set, path of a JSONL file, or tasks.
@@ -77,6 +80,8 @@ class SWEEnv(ToolEnv):
         compact: short observations for small models; implies ``show_file``.
         test_after_edit: run the visible tests after each edit and answer with their summary.
         adaptive_grading: shorten the budget of gradings of tasks that were solved before; see ``Grader``.
+        process_state: measure the repository after each turn that changed it, as ``state`` in ``info``, which
+            no agent sees; costs up to two runs of tests each. See :mod:`~agentic_gym.envs.swe.process`.
 
     Raises:
         ConfigError: a tool is unknown or a limit is not positive.
@@ -103,9 +108,10 @@ class SWEEnv(ToolEnv):
         compact: bool = False,
         test_after_edit: bool = False,
         adaptive_grading: bool = False,
+        process_state: bool = False,
     ) -> None:
         self._adaptive_grading = adaptive_grading
-        self._tools = self._chosen_tools(tools)
+        self._tools = choose_tools(tools, super().tool_specs)
         for name, value in (("output_limit", output_limit), ("test_timeout_s", test_timeout_s)):
             if value <= 0:
                 raise ConfigError(f"{name}={value} must be positive")
@@ -133,6 +139,12 @@ class SWEEnv(ToolEnv):
         self._fraction = self._paid_fraction = 0.0
         self._verdict: Outcome | None = None
         self._collects = self._broke_tests = False
+        self._shown = ""
+        self._process = ProcessFacts(
+            self._grader if process_state else None,
+            backend=self._backend.name,
+            timeout_s=test_timeout_s,
+        )
 
     @property
     def tasks(self) -> Sequence[SWETask]:
@@ -155,16 +167,21 @@ class SWEEnv(ToolEnv):
 
     def start(self, options: dict[str, Any]) -> str:
         """Puts a task's base tree into the sandbox and says what is wrong."""
-        task = self._choose(options)
+        task = choose_task(options, self._tasks, self._index)
+        if task is None:
+            task = self._tasks[int(self.np_random.integers(len(self._tasks)))]
         self._task, self._verdict = task, None
         self._workspace.begin(task.base_files)
-        report = self._baseline(task)
+        timeout_s = self._test_timeout_s
+        report = base_report(
+            self._workspace.sandbox, task, backend=self._backend.name, timeout_s=timeout_s
+        )
         self._fraction = self._paid_fraction = passed_fraction(report)
         self._collects, self._broke_tests = not report.collection_errors, False
         names = ("repo", "split", "error_class")
         self.step_info["task_id"] = task.task_id
         self.step_info["tags"] = {name: getattr(task, name) for name in names}
-        self.step_info |= count_tests(report)
+        self.step_info |= count_tests(report) | self._process.begin(task, self._summary(report))
         return first_observation(
             task,
             report,
@@ -181,6 +198,8 @@ class SWEEnv(ToolEnv):
         self._broke_tests = False
         reward += progress_reward(self._weights, self._paid_fraction, self._fraction)
         self._paid_fraction = self._fraction
+        diff = self._workspace.sandbox.diff
+        self.step_info |= self._process.after(self.step_results, diff, self._shown)
         return reward + outcome_reward(self._weights, self._verdict)
 
     def conclude_truncated(self, reason: str) -> tuple[float, Outcome]:
@@ -279,7 +298,7 @@ class SWEEnv(ToolEnv):
         report = self._workspace.sandbox.run_pytest(
             [*_PYTEST_ARGS, *paths], timeout_s=self._test_timeout_s
         )
-        return self._clip(summarise_tests(report, limit=self._output_limit, compact=self._compact))
+        return self._tell(report)
 
     @tool
     def bash(self, command: str, timeout_s: Annotated[float, Field(gt=0, le=600)] = 30.0) -> str:
@@ -305,43 +324,6 @@ class SWEEnv(ToolEnv):
 
     # Inside.
 
-    def _chosen_tools(self, tools: Sequence[str] | None) -> frozenset[str]:
-        known = super().tool_specs
-        for name in tools or ():
-            if name not in known:
-                hint = did_you_mean(name, known)
-                raise ConfigError(f"no tool {name!r}.{hint} Tools: {', '.join(known)}")
-        return frozenset(known if tools is None else tools)
-
-    def _choose(self, options: dict[str, Any]) -> SWETask:
-        unknown = sorted(options.keys() - {"task_id", "task_index"})
-        if unknown:
-            raise ConfigError(f"unknown reset option {unknown[0]!r}: give task_id or task_index")
-        if "task_id" in options:
-            task_id = options["task_id"]
-            if task_id not in self._index:
-                hint = did_you_mean(str(task_id), self._index)
-                raise TaskError(f"no task {task_id!r} among {len(self._tasks)}.{hint}")
-            return self._index[task_id]
-        if "task_index" in options:
-            index = options["task_index"]
-            if not isinstance(index, int) or not 0 <= index < len(self._tasks):
-                raise TaskError(f"task_index={index!r} is not in 0..{len(self._tasks) - 1}")
-            return self._tasks[index]
-        return self._tasks[int(self.np_random.integers(len(self._tasks)))]
-
-    def _baseline(self, task: SWETask) -> TestReport:
-        facts = f"{self._backend.name}\0{self._test_timeout_s}\0{task.model_dump_json()}"
-        key = hashlib.sha256(facts.encode()).digest()
-        report = _base_reports.get(key)
-        if report is None:
-            report = self._workspace.sandbox.run_pytest(
-                task.visible_tests, timeout_s=self._test_timeout_s
-            )
-            if report.exit_code is not None or task.error_class == "timeout":  # else by chance
-                _base_reports.put(key, report)
-        return report
-
     def _run_visible(self) -> str:
         task = self.task
         report = self._workspace.sandbox.run_pytest(
@@ -355,16 +337,28 @@ class SWEEnv(ToolEnv):
             self._fraction = passed_fraction(report)
         else:
             self.step_info["tests_changed"] = True
+        return self._tell(report)
+
+    def _tell(self, report: TestReport) -> str:
+        """What the agent reads of a run of tests; its short form is part of the state's name."""
+        self._summary(report)
         return self._clip(summarise_tests(report, limit=self._output_limit, compact=self._compact))
+
+    def _summary(self, report: TestReport) -> str:
+        self._shown = summarise_tests(report, limit=self._output_limit, compact=True)
+        return self._shown
+
+    def _grader(self) -> Grader:
+        if self._shared_grader is not None:
+            return self._shared_grader
+        if self._own_grader is None:
+            adaptive = self._adaptive_grading
+            self._own_grader = Grader(self._backend, adaptive_timeout=adaptive)
+        return self._own_grader
 
     def _grade(self) -> Grade:
         patch = self._workspace.sandbox.diff()
-        grader = self._shared_grader or self._own_grader
-        if grader is None:
-            grader = self._own_grader = Grader(
-                self._backend, adaptive_timeout=self._adaptive_grading
-            )
-        grade = grader.grade(self.task, patch)
+        grade = self._grader().grade(self.task, patch)
         self.step_info["grade"] = {
             "outcome": grade.outcome.value,
             "reason": grade.reason,

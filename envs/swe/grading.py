@@ -16,8 +16,7 @@ import hashlib
 import random
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
@@ -26,6 +25,7 @@ from typing import Any
 from agentic_gym.envs.swe.canaries import Canaries, fresh_name, make_canaries
 from agentic_gym.envs.swe.patches import apply_patch, filter_patch, parse_patch, refuse_clashes
 from agentic_gym.envs.swe.protection import is_test_name, protection
+from agentic_gym.envs.swe.recent import Recent
 from agentic_gym.envs.swe.task import SWETask
 from agentic_gym.errors import ConfigError, GraderError, PatchError, SandboxError
 from agentic_gym.sandbox.base import Sandbox, SandboxBackend, SandboxSpec, TestReport
@@ -34,10 +34,9 @@ from agentic_gym.types import Outcome
 MAX_PATCH_BYTES = 5_000_000
 """A larger patch is refused: no repair by hand is, and applying it would cost minutes."""
 
-_PYTEST_ARGS = (
-    *("-q", "--tb=no", "--no-summary"),  # nobody reads the text
-    *("-p", "no:unraisableexception", "-p", "no:threadexception"),  # they collect garbage twice
-)
+_NO_EXTRAS = ("-p", "no:unraisableexception", "-p", "no:threadexception")  # collect garbage twice
+_PYTEST_ARGS = ("-q", "--tb=no", "--no-summary", *_NO_EXTRAS)  # nobody reads the text
+_SHOWING_ARGS = ("-q", "--tb=short", *_NO_EXTRAS)
 _TESTS_FAILED = 1
 """pytest's exit status when tests failed: the canaries do, so every honest run ends with it."""
 
@@ -55,6 +54,7 @@ class Grade:
         tampered: files of the base's tests, of pytest's configuration and the like that the patch
             touches; those changes were dropped before grading.
         dropped: all paths whose changes were dropped: also new test files, binary files and links.
+        collected: whether a test reported a result, and no test file failed to be collected.
         duration_s: wall time.
     """
 
@@ -64,6 +64,7 @@ class Grade:
     pass_to_pass: Mapping[str, str] = field(default_factory=dict)
     tampered: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
+    collected: bool = False
     duration_s: float = 0.0
 
     @property
@@ -95,17 +96,33 @@ class GradingPlan:
     dropped: tuple[str, ...]
 
 
-def plan_grading(task: SWETask, patch: bytes | str | None, rng: random.Random) -> GradingPlan:
-    """Filters and applies a patch and adds hidden tests and canaries. Pure but for ``rng``.
+def patched_tree(
+    task: SWETask, patch: bytes | str | None
+) -> tuple[dict[str, bytes], bool, tuple[str, ...], tuple[str, ...]]:
+    """The base with what may be kept of a patch. Pure.
+
+    Returns:
+        The tree, whether it is the base, and the paths whose changes were refused (tests, and what steers
+        them) or are of a kind that is not supported (binary files, links).
 
     Raises:
-        PatchError: the patch is too large, cannot be parsed, does not apply, or puts a file where the
-            tests need a folder.
+        PatchError: the patch is too large, cannot be parsed or applied, or puts a file where a folder is.
     """
     if patch is not None and len(patch) > MAX_PATCH_BYTES:
         raise PatchError(f"the patch has {len(patch)} bytes; at most {MAX_PATCH_BYTES} are graded")
     kept, refused, unsupported = filter_patch(parse_patch(patch), protection(task))
     files = apply_patch(task.base_files, kept)
+    refuse_clashes(files)
+    return files, not kept, refused, unsupported
+
+
+def plan_grading(task: SWETask, patch: bytes | str | None, rng: random.Random) -> GradingPlan:
+    """Filters and applies a patch and adds hidden tests and canaries. Pure but for ``rng``.
+
+    Raises:
+        PatchError: see :func:`patched_tree`; or it puts a file where the tests need a folder.
+    """
+    files, empty, refused, unsupported = patched_tree(task, patch)
     expected = [*task.fail_to_pass, *task.pass_to_pass]
     wanted = dict.fromkeys(node_id.split("::", 1)[0] for node_id in expected)
     canaries = make_canaries(_test_sources(task), rng)
@@ -121,7 +138,7 @@ def plan_grading(task: SWETask, patch: bytes | str | None, rng: random.Random) -
         path for path in refused if path in task.files or not is_test_name(PurePosixPath(path).name)
     )
     dropped = (*refused, *unsupported)
-    return GradingPlan(files, run, canaries, aliases, not kept, tampered, dropped)
+    return GradingPlan(files, run, canaries, aliases, empty, tampered, dropped)
 
 
 def judge(task: SWETask, plan: GradingPlan, report: TestReport) -> Grade:
@@ -140,6 +157,7 @@ def judge(task: SWETask, plan: GradingPlan, report: TestReport) -> Grade:
         pass_to_pass,
         tampered=plan.tampered,
         dropped=plan.dropped,
+        collected=bool(report.outcomes) and not report.collection_errors,
         duration_s=report.duration_s,
     )
     expected = {**fail_to_pass, **pass_to_pass}
@@ -231,7 +249,7 @@ class Grader:
     Args:
         backend: makes the sandboxes.
         size: how many gradings may run at once; a sandbox is made when first needed and kept.
-        cache_size: how many verdicts are kept for equal (task, patch) pairs; 0 grades each time.
+        cache_size: how many verdicts (and reports) are kept for equal (task, patch) pairs; 0 runs each time.
         rng: source of canaries; unpredictable by default.
         adaptive_timeout: once a task was solved, give later gradings of it 1.5 times the longest that a right
             patch took, at least 2 s and never more than the task allows (RollPacker, NSDI'26, section 5): a
@@ -260,8 +278,9 @@ class Grader:
         self._lock = threading.Lock()
         self._idle: list[Sandbox] = []
         self._closed = False
-        self._cache: OrderedDict[bytes, Grade] = OrderedDict()
         self._cache_size = cache_size
+        self._grades = Recent[Grade](cache_size)
+        self._reports = Recent[TestReport](cache_size)
         self._rng = rng or random.SystemRandom()
         self._adaptive = adaptive_timeout
         self._anchors: dict[str, float] = {}  # seconds of the longest right grading, by task
@@ -290,24 +309,36 @@ class Grader:
             still = dict.fromkeys(task.pass_to_pass, "not run")
             return Grade(Outcome.FAILED, f"the patch does not apply: {error}", not_run, still)
         key = _cache_key(task, patch) if self._cache_size else b""
-        with self._lock:
-            if key in self._cache:
-                self._cache.move_to_end(key)
-                return self._cache[key]
+        if known := self._grades.get(key):
+            return known
         limited = task.model_copy(update={"grade_timeout_s": self.timeout_s(task)})
-        report = self._run(limited, plan)
+        report = self._run(limited, plan.files, [*_PYTEST_ARGS, *plan.run])
         grade = replace(judge(limited, plan, report), duration_s=time.monotonic() - begin)
         if grade.solved:
             with self._lock:
                 longest = max(self._anchors.get(task.task_id, 0.0), report.duration_s)
                 self._anchors[task.task_id] = longest
         # One that ran out of time may be right: a slow machine must not fail it for good.
-        if self._cache_size and not report.timed_out:
-            with self._lock:
-                self._cache[key] = grade
-                while len(self._cache) > self._cache_size:
-                    self._cache.popitem(last=False)
+        if not report.timed_out:
+            self._grades.put(key, grade)
         return grade
+
+    def show(self, task: SWETask, patch: bytes | str | None, *, timeout_s: float) -> TestReport:
+        """Runs the visible tests, as the base has them, with tracebacks: for facts, not for a verdict.
+
+        Raises:
+            GraderError: see :meth:`grade`.
+            PatchError: see :func:`patched_tree`.
+        """
+        key = _cache_key(task, patch) if self._cache_size else b""
+        if known := self._reports.get(key):
+            return known
+        limited = task.model_copy(update={"grade_timeout_s": timeout_s})
+        args = [*_SHOWING_ARGS, *task.visible_tests]
+        report = self._run(limited, patched_tree(task, patch)[0], args)
+        if report.exit_code is not None:
+            self._reports.put(key, report)
+        return report
 
     def timeout_s(self, task: SWETask) -> float:
         """Budget of the next grading run of a task."""
@@ -325,14 +356,13 @@ class Grader:
         for sandbox in idle:
             sandbox.close()
 
-    def _run(self, task: SWETask, plan: GradingPlan) -> TestReport:
+    def _run(self, task: SWETask, files: Mapping[str, bytes], args: Sequence[str]) -> TestReport:
         for attempt in (1, 2):
             try:
                 with self._sandbox() as sandbox:
-                    sandbox.reset(plan.files)
-                    return sandbox.run_pytest(
-                        [*_PYTEST_ARGS, *plan.run], timeout_s=task.grade_timeout_s, hardened=True
-                    )
+                    sandbox.reset(files)
+                    timeout_s = task.grade_timeout_s
+                    return sandbox.run_pytest(args, timeout_s=timeout_s, hardened=True)
             except (SandboxError, OSError) as error:
                 if attempt == 2:
                     message = f"{task.task_id}: grading broke twice: {error}"

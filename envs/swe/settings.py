@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from agentic_gym.envs.swe.grading import Grader
 from agentic_gym.envs.swe.observations import source_files
@@ -101,6 +102,41 @@ def sandboxes_of(
     if cache_tests:
         raise ConfigError(f"cache_tests={cache_tests} needs sandboxes, which share the cache")
     return choose_backend(backend, allow_unsafe=allow_unsafe), grader
+
+
+def choose_tools(tools: Sequence[str] | None, known: Collection[str]) -> frozenset[str]:
+    """The tools on offer, all by default. Raises ``ConfigError`` for an unknown one."""
+    for name in tools or ():
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise ConfigError(f"no tool {name!r}.{hint} Tools: {', '.join(known)}")
+    return frozenset(known if tools is None else tools)
+
+
+def choose_task(
+    options: Mapping[str, Any], tasks: Sequence[SWETask], index: Mapping[str, SWETask]
+) -> SWETask | None:
+    """The task that ``reset`` options name, None if they name none.
+
+    Raises:
+        ConfigError: an option is unknown.
+        TaskError: there is no such task.
+    """
+    unknown = sorted(options.keys() - {"task_id", "task_index"})
+    if unknown:
+        raise ConfigError(f"unknown reset option {unknown[0]!r}: give task_id or task_index")
+    if "task_id" in options:
+        task_id = options["task_id"]
+        if task_id not in index:
+            hint = did_you_mean(str(task_id), index)
+            raise TaskError(f"no task {task_id!r} among {len(tasks)}.{hint}")
+        return index[task_id]
+    if "task_index" in options:
+        number = options["task_index"]
+        if not isinstance(number, int) or not 0 <= number < len(tasks):
+            raise TaskError(f"task_index={number!r} is not in 0..{len(tasks) - 1}")
+        return tasks[number]
+    return None
 
 
 def refuse_shell(tools: Collection[str], sandboxes: int, backend: object) -> None:

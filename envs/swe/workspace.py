@@ -9,13 +9,11 @@ from __future__ import annotations
 import difflib
 import posixpath
 import shlex
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from agentic_gym.errors import SandboxDead, SandboxError, ToolCallError
-from agentic_gym.sandbox.base import Sandbox, SandboxBackend, SandboxSpec, TestReport
+from agentic_gym.sandbox.base import Sandbox, SandboxBackend, SandboxSpec
 
 _MAX_UNDO = 50
 _MAX_ARGUMENT_CHARS = 4_096
@@ -29,31 +27,6 @@ class _Undo:
     path: str
     content: bytes | None
     fraction: float
-
-
-class Reports:
-    """A bounded store of test reports, shared between threads.
-
-    Args:
-        limit: number of reports; the oldest goes first.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._lock = threading.Lock()
-        self._reports: OrderedDict[bytes, TestReport] = OrderedDict()
-
-    def get(self, key: bytes) -> TestReport | None:
-        """The report kept under a key, or None."""
-        with self._lock:
-            return self._reports.get(key)
-
-    def put(self, key: bytes, report: TestReport) -> None:
-        """Keeps a report."""
-        with self._lock:
-            self._reports[key] = report
-            while len(self._reports) > self._limit:
-                self._reports.popitem(last=False)
 
 
 class Workspace:

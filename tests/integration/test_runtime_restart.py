@@ -22,7 +22,7 @@ from agentic_gym.trainers.publisher import WeightPublisher
 from agentic_gym.trainers.run_parts import Run
 from agentic_gym.trainers.runtime import Runtime
 from agentic_gym.trainers.schedules.registry import make_schedule
-from agentic_gym.trainers.selection import UniformTasks
+from agentic_gym.trainers.selection import TaskSelector, UniformTasks
 from agentic_gym.trainers.source import Start, Update
 from agentic_gym.types import Outcome
 
@@ -54,7 +54,7 @@ class StickyEnv(gymnasium.Env[str, str]):
         return "more", 0.0, done, False, {"outcome": Outcome.FAILED} if done else {}
 
 
-class SlowOnce:
+class SlowOnce(TaskSelector):
     """The slow task first, then quick ones."""
 
     def __init__(self) -> None:
@@ -145,6 +145,7 @@ def test_an_episode_of_old_weights_goes_on_after_a_restart(
         [trajectory] = store.trajectories([slow])
     stream, prefix = trajectory.tokens, before[slow].tokens
     assert stream is not None
+    assert prefix is not None
     versions = set(stream.versions[stream.sampled].tolist())
     if kept:
         assert versions == set(prefix.versions[prefix.sampled].tolist()) == {0}

@@ -18,7 +18,7 @@ import agentic_gym
 from agentic_gym.errors import ConfigError
 from agentic_gym.store import RunStore
 from agentic_gym.testing import GuessEnv
-from agentic_gym.trainers.assembly import Assembly
+from agentic_gym.trainers.assembly import RELAY_FOLDER, Assembly
 from agentic_gym.trainers.pipeline import Pipeline, take_switches
 from agentic_gym.trainers.preflight import preflight
 from agentic_gym.trainers.run_config import (
@@ -69,7 +69,11 @@ def configure(model: Path, output_dir: Path, **options: Any) -> TrainConfig:
         output_dir=output_dir,
         env=EnvSection(id=ENV, max_turns=2),
         rollout=RolloutSection(
-            concurrency=4, max_tokens_per_turn=4, max_tokens_per_episode=256, show_tools=False
+            concurrency=4,
+            max_tokens_per_turn=4,
+            max_tokens_per_episode=256,
+            show_tools=False,
+            **options.pop("rollout", {}),
         ),
         ppo=PPOSection(**{**ppo, **options.pop("ppo", {})}),
         **options,
@@ -159,6 +163,48 @@ def test_a_preflight_tries_the_policys_backward_pass_and_writes_nothing(
     assert not (tmp_path / "never").exists()
 
 
+@pytest.mark.parametrize(
+    ("ppo", "options", "words"),
+    [
+        ({}, {}, r"minibatch_size=4 must be at least ppo.episodes_per_update=64"),
+        ({"minibatch_size": 64}, {}, "needs ppo_epochs=1, not 2"),
+        ({"minibatch_size": 64, "ppo_epochs": 1}, {}, "needs whiten_advantages=False"),
+        (
+            {},
+            {"schedule": "bounded_async"},
+            r"'bounded_async' hands a batch over as soon .*ppo\.stream",
+        ),
+        (
+            {"stream": False},
+            {"schedule_options": {"stage": True}},
+            "'stage', which the run says in",
+        ),
+        ({"stream": False, "extra": {"gama": 1}}, {}, "ppo.extra: .*gama"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_before_a_folder_is_taken(
+    model: Path, tmp_path: Path, ppo: dict[str, Any], options: dict[str, Any], words: str
+) -> None:
+    config = configure(model, tmp_path / "never", ppo={"stream": True, **ppo}, **options)
+    for attempt in (Pipeline, preflight):
+        with pytest.raises(ConfigError, match=words):
+            attempt(config, console=Console(quiet=True))
+    assert not (tmp_path / "never").exists()
+
+
+def test_a_whole_run_begins_with_its_gradients_early(model: Path, tmp_path: Path) -> None:
+    ppo = {"episodes_per_update": 4, "ppo_epochs": 1, "stream": True}
+    extra = {"whiten_advantages": False}
+    config = configure(model, tmp_path, ppo={**ppo, "group_size": 1, "extra": extra})
+    preflight(config, console=Console(quiet=True))
+    Pipeline(config, console=Console(quiet=True)).run()
+    with RunStore(tmp_path) as store:
+        shares = [share for _, share in store.metrics("streamed_share")]
+        assert len(shares) == 2
+        assert all(0 <= share < 1 for share in shares)
+        assert store.check_conservation().trained == 8
+
+
 def test_a_preflight_of_a_run_without_ppo_tries_no_update_and_says_so(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -188,7 +234,11 @@ def test_a_whole_run_is_moved_and_taken_up_under_its_name(model: Path, tmp_path:
     options: dict[str, Any] = {
         "ppo": ppo, "name": "guesses", "evaluations": {"all": EvalSection(samples=1, num_tasks=2)},
     }  # fmt: skip
+    options["rollout"] = {"replicas": 2, "relays": 2}
     Pipeline(configure(model, first, **options), console=Console(quiet=True)).run()
+    with RunStore(first) as store:
+        assert len(store.metrics("relay_push_s")) == 1
+    assert not (first / RELAY_FOLDER).exists()
     first.rename(second)
     moved = configure(model, second, **options)
     result = Pipeline(moved, resume=True, console=Console(quiet=True)).run()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +14,19 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers import Qwen3Config, Qwen3ForCausalLM, TrainerCallback
 
 from agentic_gym.engines.replicas import ReplicaSet
 from agentic_gym.engines.transformers import TransformersEngine
 from agentic_gym.errors import EngineMismatch
 from agentic_gym.rollout import Launch, Rollout
-from agentic_gym.store import RunStore
+from agentic_gym.store import LedgerCounts, RunStore
 from agentic_gym.testing import TokenAgent
 from agentic_gym.trainers.config import AgenticPPOConfig
 from agentic_gym.trainers.policy import TrainedPolicy
 from agentic_gym.trainers.ppo_trainer import AgenticPPOTrainer
 from agentic_gym.trainers.publisher import WeightPublisher
+from agentic_gym.trainers.relays.network import RelayNetwork
 from agentic_gym.trainers.run_parts import Run
 from agentic_gym.trainers.runtime import Runtime
 from agentic_gym.trainers.schedules.registry import make_schedule
@@ -86,35 +90,35 @@ def engine() -> Iterator[TransformersEngine]:
     asyncio.run(served.close())
 
 
-@pytest.mark.parametrize(
-    ("name", "num_replicas", "stale"),
-    [
-        ("sync", 1, 0),
-        ("tail_batching", 1, 8),
-        ("bounded_async", 1, 1),
-        ("streaming", 2, 1),
-        ("relay", 2, 1),
-    ],
-)
-def test_the_policy_learns_and_the_engine_follows(
-    name: str, num_replicas: int, stale: int, tmp_path: Path
-) -> None:
+@dataclass
+class Trained:
+    """What a run has left behind."""
+
+    metrics: dict[str, list[float]]
+    counts: LedgerCounts
+    versions: dict[int, int]
+
+
+def train(
+    folder: Path,
+    name: str,
+    num_replicas: int,
+    options: Mapping[str, Any],
+    relays: RelayNetwork | None = None,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> Trained:
+    """Twelve updates of a tiny policy under a schedule."""
     args = AgenticPPOConfig(
-        output_dir=str(tmp_path / "checkpoints"), max_steps=12, minibatch_size=32, use_cpu=True,
+        output_dir=str(folder / "checkpoints"), max_steps=12, minibatch_size=32, use_cpu=True,
         learning_rate=2e-2, save_steps=100, target_kl=None,
     )  # fmt: skip
-    options: dict[str, Any] = {
-        "bounded_async": {"max_staleness": stale},
-        "streaming": {"window": stale},
-        "relay": {"max_staleness": stale},
-    }.get(name, {})
     engines = {
         number: TransformersEngine(make_model(), max_batch=16, max_context=64, threads=1)
         for number in range(num_replicas)
     }
     replicas = ReplicaSet(engines)
     with (
-        RunStore(tmp_path) as store,
+        RunStore(folder) as store,
         Rollout(PickEnv, lambda _: TokenAgent(replicas)) as rollout,
     ):
         run = Run(
@@ -127,21 +131,75 @@ def test_the_policy_learns_and_the_engine_follows(
             replicas=replicas,
             publisher=WeightPublisher(),
             slots=16,
+            relays=relays,
         )
         with Runtime(run, updates=12) as runtime:
-            AgenticPPOTrainer(make_model(), args, runtime).train()
-        rewards = [value for _, value in store.metrics("reward")]
-        gaps = [value for _, value in store.metrics("publish_gap")]
-        staleness = [value for _, value in store.metrics("staleness_max")]
+            AgenticPPOTrainer(make_model(), args, runtime, callbacks=[*callbacks]).train()
+        names = ["reward", "publish_gap", "staleness_max"]
+        names += ["relay_push_s", "relay_spread_s", "relay_rebuilds"]
+        metrics = {name: [value for _, value in store.metrics(name)] for name in names}
         counts = store.check_conservation()
-    assert set(replicas.versions.values()) == {12}
-    assert counts.trained == 12 * 64
-    assert name != "sync" or counts.launches == counts.trained
-    assert max(staleness) <= stale
-    assert max(gaps) < 1e-4
-    assert rewards[0] < 0.3
-    assert np.mean(rewards[-2:]) > 0.6
     asyncio.run(replicas.close())
+    return Trained(metrics, counts, dict(replicas.versions))
+
+
+def check_learning(trained: Trained, stale: int) -> None:
+    metrics = trained.metrics
+    assert set(trained.versions.values()) == {12}
+    assert trained.counts.trained == 12 * 64
+    assert max(metrics["staleness_max"]) <= stale
+    assert max(metrics["publish_gap"]) < 1e-4
+    assert metrics["reward"][0] < 0.3
+    assert np.mean(metrics["reward"][-2:]) > 0.6
+
+
+@pytest.mark.parametrize(
+    ("name", "num_replicas", "stale", "options"),
+    [
+        ("sync", 1, 0, {}),
+        ("tail_batching", 1, 8, {}),
+        ("bounded_async", 1, 1, {"max_staleness": 1}),
+        ("streaming", 2, 1, {"window": 1}),
+        ("relay", 2, 1, {"max_staleness": 1}),
+    ],
+)
+def test_the_policy_learns_and_the_engine_follows(
+    name: str, num_replicas: int, stale: int, options: dict[str, Any], tmp_path: Path
+) -> None:
+    trained = train(tmp_path, name, num_replicas, options)
+    check_learning(trained, stale)
+    assert name != "sync" or trained.counts.launches == trained.counts.trained
+    assert not trained.metrics["relay_push_s"]
+
+
+class KillMaster(TrainerCallback):  # type: ignore[misc]  # untyped base
+    """Kills the relay that the trainer sends to, in the middle of the run."""
+
+    def __init__(self, relays: RelayNetwork) -> None:
+        self.relays = relays
+        self.pids: list[int] = []
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step == 5:
+            self.pids = list(self.relays.pids.values())
+            os.kill(self.relays.pids[self.relays.order[0]], signal.SIGKILL)
+
+
+def test_relays_carry_the_weights_also_when_one_is_killed(tmp_path: Path) -> None:
+    relays = RelayNetwork(tmp_path / "relays", 2)
+    killer = KillMaster(relays)
+    trained = train(tmp_path, "relay", 2, {"max_staleness": 1}, relays, [killer])
+    check_learning(trained, stale=1)
+    metrics = trained.metrics
+    assert len(killer.pids) == 2
+    assert sum(metrics["relay_rebuilds"]) >= 1
+    assert len(metrics["relay_push_s"]) == len(metrics["reward"])
+    assert max(metrics["relay_spread_s"]) > min(metrics["relay_push_s"])
+    assert not relays.pids
+    assert not (tmp_path / "relays").exists()
+    for pid in killer.pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
 
 
 SAMPLES = [([1, 2, 3], [4, 5, 6, 7]), ([4], [2, 2])]

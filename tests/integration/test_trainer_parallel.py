@@ -42,11 +42,20 @@ def trajectory(number: int) -> Trajectory:
     )
     turns = (Turn("a", "o", float(number % 2)),)
     return Trajectory(
-        f"t{number}", "k", "g", number, "p", turns, stream, Outcome.FAILED, True, False
+        f"t{number}",
+        "k",
+        f"g{number // 3}",
+        number,
+        "p",
+        turns,
+        stream,
+        Outcome.FAILED,
+        True,
+        False,
     )
 
 
-def train(folder: Path) -> dict[str, float]:
+def train(folder: Path, **settings: Any) -> dict[str, float]:
     torch.manual_seed(0)
     model = Qwen3ForCausalLM(
         Qwen3Config(
@@ -57,16 +66,16 @@ def train(folder: Path) -> dict[str, float]:
     # 7 trajectories in minibatches of 3: parts of unequal size, and one that a device has no share of.
     data = [[trajectory(7 * u + i) for i in range(7)] for u in range(2)]
     args = AgenticPPOConfig(
-        output_dir=str(folder), max_steps=2, minibatch_size=3, save_steps=100, use_cpu=True,
+        output_dir=str(folder), max_steps=2, save_steps=100, use_cpu=True,
         value_warmup_updates=1, micro_batch_tokens=25, optim="sgd", learning_rate=0.1,
-        value_learning_rate=0.1, entropy_coef=0.01, kl_coef=0.01,
+        value_learning_rate=0.1, entropy_coef=0.01, kl_coef=0.01, **settings,
     )  # fmt: skip
     source = RecordedSource([data[0], data[1][:4]])
     AgenticPPOTrainer(model, args, source).train()
     return dict(source.updates[-1].metrics) if source.updates else {}
 
 
-def run_in_children(folder: Path, world: int) -> None:
+def run_in_children(folder: Path, world: int, **settings: Any) -> None:
     """Trains in ``world`` forked processes; ranks other than 0 own no source."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -82,7 +91,7 @@ def run_in_children(folder: Path, world: int) -> None:
                 if world > 1:
                     os.environ.update({name: str(value) for name, value in place.items()})
                     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
-                metrics = train(folder)
+                metrics = train(folder, **settings)
                 if rank == 0:
                     np.savez(folder / "metrics.npz", **metrics)  # type: ignore[arg-type]
                 os._exit(0)
@@ -94,19 +103,25 @@ def run_in_children(folder: Path, world: int) -> None:
     assert [os.waitpid(child, 0)[1] for child in children] == [0] * world
 
 
-def test_two_processes_equal_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stream", [False, True])
+def test_two_processes_equal_one(tmp_path: Path, stream: bool) -> None:
     reset_accelerate()
     results: list[tuple[dict[str, Any], dict[str, torch.Tensor]]] = []
+    steps = {"minibatch_size": 3}
+    if stream:
+        steps = {"minibatch_size": 7, "ppo_epochs": 1, "whiten_advantages": False}
     for world in (1, 2):
         folder = tmp_path / str(world)
         folder.mkdir()
-        run_in_children(folder, world)
+        # In pieces against the whole, where there are pieces.
+        run_in_children(folder, world, **steps, stream=stream and world == 2)
         weights = load_file(folder / "checkpoint-2/model.safetensors")
         weights |= load_file(folder / "checkpoint-2/value_head.safetensors")
         results.append((dict(np.load(folder / "metrics.npz")), weights))
     (one, weights_one), (two, weights_two) = results
     for name, tensor in weights_one.items():
         torch.testing.assert_close(weights_two[name], tensor, atol=1e-6, rtol=1e-5)
+    assert stream == ("streamed_share" in two)
     for name in ("policy_loss", "value_loss", "approx_kl", "entropy", "ess", "clip_fraction"):
         assert two[name] == pytest.approx(one[name], rel=1e-4, abs=1e-7), name
 

@@ -16,7 +16,7 @@ from agentic_gym.errors import CheckpointError, ConfigError, NonFiniteError, Tra
 from agentic_gym.trainers.checkpoints import list_checkpoints
 from agentic_gym.trainers.config import AgenticPPOConfig
 from agentic_gym.trainers.ppo_trainer import AgenticPPOTrainer
-from agentic_gym.trainers.source import Batch, RecordedSource
+from agentic_gym.trainers.source import Batch, OnPiece, RecordedSource
 from agentic_gym.types import Outcome, TokenStream, Trajectory, Turn
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
@@ -353,8 +353,8 @@ def test_a_broken_model_stops_the_run_by_name(tmp_path: Path, where: str, words:
 
 def test_a_source_that_skips_an_update_is_refused(tmp_path: Path) -> None:
     class Skipping(RecordedSource):
-        def next_batch(self) -> Batch | None:
-            batch = super().next_batch()
+        def next_batch(self, on_piece: OnPiece | None = None) -> Batch | None:
+            batch = super().next_batch(on_piece)
             return None if batch is None else Batch(batch.update + 1, batch.trajectories)
 
     trainer = make(tmp_path, batches(1))

@@ -10,6 +10,7 @@ import torch
 from agentic_gym.errors import CheckpointError
 from agentic_gym.trainers.live_weights import LiveWeights
 from agentic_gym.trainers.publisher import References, Weights
+from agentic_gym.trainers.weights_file import read_weights, write_weights
 
 
 def made(version: int) -> Weights:
@@ -57,3 +58,13 @@ def test_a_file_of_somebody_else_is_named(tmp_path: Path) -> None:
     save_file({"w": torch.zeros(1)}, tmp_path / "version-2.safetensors")
     with pytest.raises(CheckpointError, match="cannot be read"):
         LiveWeights(tmp_path).load(2)
+
+
+def test_weights_without_references_can_be_written_too(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "version-1.safetensors"
+    write_weights(path, Weights(1, {"w": torch.ones(2)}))
+    back = read_weights(path, 1)
+    assert back is not None
+    assert (back.version, back.references) == (1, None)
+    assert torch.equal(back.tensors["w"], torch.ones(2))
+    assert [file.name for file in path.parent.iterdir()] == [path.name]

@@ -46,6 +46,7 @@ def test_nothing_measured_is_nothing_said() -> None:
     found = RolloutMetrics().summary([])
     assert found["parked_share"] == found["trainer_idle_share"] == 0
     assert not {"engine_idle_share", "publish_s", "episode_s_p50"} & found.keys()
+    assert not any(name.startswith("relay_") for name in found)
 
 
 def test_replicas_are_lent_until_they_are_given_back() -> None:
@@ -54,3 +55,18 @@ def test_replicas_are_lent_until_they_are_given_back() -> None:
     metrics.assigned(2, "train")
     metrics.assigned(1, "generate")
     assert metrics.lent == {2}
+
+
+def test_relays_are_measured_from_push_to_push() -> None:
+    metrics = RolloutMetrics()
+    metrics.pushed(0.2)
+    found = metrics.summary([])
+    assert (found["relay_push_s"], found["relay_rebuilds"]) == (0.2, 0)
+    assert "relay_spread_s" not in found  # some relay has them not yet
+    metrics.pushed(0.5)
+    metrics.pushed(0.3)
+    metrics.spread(2.0)
+    metrics.spread(1.0)
+    metrics.rebuilt()
+    found = metrics.summary([])
+    assert (found["relay_push_s"], found["relay_spread_s"], found["relay_rebuilds"]) == (0.5, 2, 1)

@@ -25,6 +25,7 @@ from agentic_gym.store import RunStore
 from agentic_gym.testing import EchoEnv
 from agentic_gym.tools import format_action
 from agentic_gym.trainers.publisher import WeightPublisher
+from agentic_gym.trainers.relays.network import RelayNetwork
 from agentic_gym.trainers.run_parts import Run
 from agentic_gym.trainers.runtime import Runtime
 from agentic_gym.trainers.schedules.sync import Sync
@@ -167,3 +168,26 @@ def test_using_a_runtime_that_has_not_begun_says_so(tmp_path: Path) -> None:
         runtime = Runtime(Run(rollout, Sync(2), UniformTasks(["a"]), store))
         with pytest.raises(TrainingError, match="begin first"):
             runtime.next_batch()
+
+
+def test_relays_with_nothing_to_carry_are_refused(tmp_path: Path) -> None:
+    replicas = ReplicaSet({0: ScriptedEngine([[1]])})
+    parts: list[dict[str, Any]] = [{}, {"replicas": replicas}, {"publisher": WeightPublisher()}]
+    with (
+        RunStore(tmp_path) as store,
+        Rollout(EchoEnv, lambda _: PolicyAgent(STOP.format)) as rollout,
+    ):
+        for given in parts:
+            with pytest.raises(ConfigError, match="give replicas and a publisher"):
+                Run(
+                    rollout, Sync(2), UniformTasks(["a"]), store,
+                    relays=RelayNetwork(tmp_path / "relays", 1), **given,
+                )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "options", [{"relays": 0}, {"relays": 1, "max_deaths": -1}, {"relays": 1, "heartbeat_s": 3.0}]
+)
+def test_numbers_out_of_range(tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="must be positive"):
+        RelayNetwork(tmp_path, **options)

@@ -1,0 +1,1 @@
+"""Credit assignment: which decisions of an episode earned its rewards."""
