@@ -25,13 +25,14 @@ from agentic_gym.registration import make
 from agentic_gym.rollout import Launch, Rollout
 from agentic_gym.store import RunStore
 from agentic_gym.trainers import checkpoints
-from agentic_gym.trainers.config import AgenticPPOConfig
 from agentic_gym.trainers.demonstrations import Demonstration, encode, record_many
 from agentic_gym.trainers.live_weights import LiveWeights
 from agentic_gym.trainers.models import DecoderShape, load_policy, make_decoder
 from agentic_gym.trainers.ordering import LongestFirst
+from agentic_gym.trainers.ppo_args import ppo_args
 from agentic_gym.trainers.ppo_trainer import AgenticPPOTrainer
 from agentic_gym.trainers.publisher import WeightPublisher
+from agentic_gym.trainers.relays.network import RelayNetwork
 from agentic_gym.trainers.rollout_metrics import PARKED_ALARM
 from agentic_gym.trainers.run_config import TrainConfig, import_object, schedule_of
 from agentic_gym.trainers.run_parts import Run
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 START_FOLDER = "start"
 CHECKPOINT_FOLDER = "checkpoints"
 LIVE_FOLDER = "live_weights"
+RELAY_FOLDER = "relays"
 STARTER = Path(__file__).parent / "data" / "starter"
 
 
@@ -268,8 +270,16 @@ class Assembly:
             seed=config.seed,
             order=LongestFirst() if config.rollout.longest_first else None,
             live=LiveWeights(config.output_dir / LIVE_FOLDER),
+            relays=self._relays(),
             stall_s=config.rollout.stall_timeout_s,
         )
+
+    def _relays(self) -> RelayNetwork | None:
+        settings = self._config.rollout
+        if not settings.relays:
+            return None
+        folder = self._config.output_dir / RELAY_FOLDER
+        return RelayNetwork(folder, settings.relays, heartbeat_s=settings.relay_heartbeat_s)
 
     def _lend(self, replicas: int) -> None:
         """The trainer computes with the threads of replicas that do not serve meanwhile."""
@@ -279,35 +289,12 @@ class Assembly:
         """A trainer of the run's policy that keeps its checkpoints in ``folder``."""
         return AgenticPPOTrainer(
             self._model,
-            self._ppo_args(folder),
+            ppo_args(self._config, folder),
             source,
             processing_class=self._tokenizer,
             peft_config=self._lora(),
             callbacks=[_Progress(self._console, self._config.ppo.updates)],
         )
-
-    def _ppo_args(self, folder: Path) -> AgenticPPOConfig:
-        ppo = self._config.ppo
-        same = (
-            "learning_rate value_learning_rate ppo_epochs minibatch_size advantage gamma gae_lambda "
-            "entropy_coef kl_coef target_kl value_warmup_updates ramp_updates"
-        )
-        values = {name: getattr(ppo, name) for name in same.split()}
-        values |= {
-            "output_dir": str(folder),
-            "max_steps": ppo.updates,
-            "save_steps": ppo.save_every,
-            "temperature": self._config.rollout.temperature,
-            "seed": self._config.seed,
-            "report_to": ppo.report_to or "none",
-        }
-        taken = sorted(values.keys() & ppo.extra.keys())
-        if taken:
-            raise ConfigError(f"ppo.extra sets {taken[0]!r}, which has a key of its own")
-        try:
-            return AgenticPPOConfig(**values, **ppo.extra)
-        except TypeError as error:  # a dataclass says which argument it does not know
-            raise ConfigError(f"ppo.extra: {error}") from error
 
     def _lora(self) -> Any:
         rank = self._config.ppo.lora_rank

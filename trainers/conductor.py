@@ -34,6 +34,7 @@ class Conductor:
         run: what to work with.
         weights: that the first episodes are sampled from.
         on_batch: given each batch.
+        on_stage: given names of finished trajectories that will be in the next batch.
         on_error: given what ends the run.
         on_trajectory: told of each trajectory that arrives.
     """
@@ -44,11 +45,13 @@ class Conductor:
         weights: Weights,
         *,
         on_batch: Callable[[Batch], None],
+        on_stage: Callable[[tuple[str, ...]], None] = lambda names: None,
         on_error: Callable[[BaseException], None],
         on_trajectory: Callable[[Trajectory], None] = lambda trajectory: None,
     ) -> None:
         self._run = run
         self._on_batch = on_batch
+        self._on_stage = on_stage
         self._on_error = on_error
         self._on_trajectory = on_trajectory
         self._episodes = Episodes(
@@ -107,11 +110,15 @@ class Conductor:
     async def finish(self, weights: Weights) -> None:
         """Ends what runs; every replica then serves these weights."""
         self._publishing.newest = weights
-        await self.close()
+        await self._stop()
         await self._publishing.load_all()
 
     async def close(self) -> None:
         """Ends what runs, and keeps the prefixes of it."""
+        await self._stop()
+        await self._publishing.close()
+
+    async def _stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -247,6 +254,8 @@ class Conductor:
                 self._metrics.count("migrations")
             case base.Drop(name, reason):
                 self._drop(name, reason)
+            case base.Stage(names):
+                self._on_stage(names)
             case base.Emit(names):
                 self._emit(names)
             case base.Publish(replicas, mode):

@@ -51,6 +51,8 @@ class AgenticPPOConfig(BaseConfig):  # type: ignore[misc]  # untyped base
         reuse_behaviour: with "group", take the behaviour log-probabilities of fresh tokens for the
             proximal ones instead of computing them (right where engine and trainer are verified).
         target_kl: an update ends early when KL(proximal, current) is larger; None for never.
+        stream: begin with the gradients of a batch while its last episodes are still played; see
+            :mod:`~agentic_gym.trainers.streamed_update`.
         staleness_decay: λ: the learning rate of a batch is divided by 1 + λ · its mean staleness.
         save_total_limit: checkpoints kept.
     """
@@ -80,6 +82,7 @@ class AgenticPPOConfig(BaseConfig):  # type: ignore[misc]  # untyped base
     kl_coef: float = 0.0
     reuse_behaviour: bool = False
     target_kl: float | None = 0.1
+    stream: bool = False
     staleness_decay: float = 0.0
 
     # Defaults of the base that do not fit: a policy sampled in float32 is trained in float32.
@@ -145,6 +148,34 @@ class AgenticPPOConfig(BaseConfig):  # type: ignore[misc]  # untyped base
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"{name} is {getattr(self, name)!r}: choose one of {allowed}")
         self._check_readers()
+        if self.stream:
+            self._check_stream()
+
+    def _check_stream(self) -> None:
+        """Refuses what needs to know the whole batch before the first gradient."""
+        group = self.advantage == "group"
+        needs = {
+            "ppo_epochs=1": (self.ppo_epochs == 1, "the second pass follows an optimiser step"),
+            "whiten_advantages=False": (
+                group or not self.whiten_advantages,
+                "mean and deviation of the batch's advantages are known only at its end",
+            ),
+            "value_detach=True": (
+                self.value_detach or self.advantage != "turn_gae",
+                "in the trunk, losses over tokens and over turns are divided by counts that are known only "
+                "at the end of the batch",
+            ),
+            "reuse_behaviour=False": (
+                not self.reuse_behaviour,
+                "whether all of a batch is fresh is known only at its end",
+            ),
+        }
+        for setting, (given, why) in needs.items():
+            if not given:
+                name = setting.partition("=")[0]
+                raise ConfigError(
+                    f"stream=True needs {setting}, not {getattr(self, name)!r}: {why}"
+                )
 
     def _check_readers(self) -> None:
         """Refuses what the chosen estimator of advantages would not read."""

@@ -165,6 +165,23 @@ class Experience:
                 self.value_mask[part] = True
             self.advantages[part], self.returns[part] = advantages, returns
 
+    def fill_from(self, piece: Experience) -> None:
+        """Takes over all that is known of some of these trajectories.
+
+        Args:
+            piece: an experience of these trajectories alone, scored and estimated.
+        """
+        row_of = {t.trajectory_id: r for r, t in enumerate(self.trajectories)}
+        rows = [row_of[t.trajectory_id] for t in piece.trajectories]
+        at = np.concatenate([np.arange(self.part(r).start, self.part(r).stop) for r in rows])
+        for name in ("proximal", "reference", "values", "advantages", "returns", "value_mask"):
+            known = getattr(piece, name)
+            if len(known) and not len(getattr(self, name)):
+                setattr(self, name, np.zeros(len(self.behaviour), known.dtype))
+            if len(known):
+                getattr(self, name)[at] = known
+        self.last_values[rows] = piece.last_values
+
     def problem(self) -> str | None:
         """Names the first quantity that is not finite, and whose it is; None if all are."""
         rewards = np.asarray([t.reward for t in self.trajectories])

@@ -31,9 +31,10 @@ from agentic_gym.metrics import Interval
 from agentic_gym.report import write_report
 from agentic_gym.rollout import Launch, Rollout
 from agentic_gym.store import RunStore
-from agentic_gym.trainers.assembly import Assembly
+from agentic_gym.trainers.assembly import CHECKPOINT_FOLDER, Assembly
 from agentic_gym.trainers.models import check_source
 from agentic_gym.trainers.phase_times import PhaseTimes
+from agentic_gym.trainers.ppo_args import ppo_args
 from agentic_gym.trainers.run_config import (
     EvalSection,
     TrainConfig,
@@ -85,6 +86,8 @@ class Pipeline:
         self._config = config
         self._console = console or Console(stderr=True)
         schedule_of(config)  # refused before the folder is taken
+        if config.ppo.updates:
+            ppo_args(config, config.output_dir / CHECKPOINT_FOLDER)
         _claim(config, resume=resume)
         self._store = RunStore(config.output_dir)
         self._store.put_state("name", config.name)

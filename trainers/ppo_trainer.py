@@ -15,9 +15,9 @@ import copy
 import itertools
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -35,10 +35,12 @@ from agentic_gym.trainers.models import load_model
 from agentic_gym.trainers.policy import TrainedPolicy, add_lora, disable_dropout
 from agentic_gym.trainers.scoring import Scorer, prepare_model
 from agentic_gym.trainers.source import Batch, Start, TrajectorySource, Update
+from agentic_gym.trainers.streamed_update import StreamedUpdater
 from agentic_gym.trainers.update import Reference, Updater
 from agentic_gym.trainers.value_head import VALUE_GROUP, attach, is_value_parameter
-from agentic_gym.types import Outcome
+from agentic_gym.types import Outcome, Trajectory
 
+_T = TypeVar("_T")
 _SOURCE_FILE = "source.json"
 
 
@@ -88,7 +90,8 @@ class AgenticPPOTrainer(HookedTrainer):
         self.policy = TrainedPolicy(
             self.model, names, layout=args.layout, temperature=args.temperature
         )
-        self.updater = Updater(
+        kind = StreamedUpdater if args.stream else Updater
+        self.updater = kind(
             config=args,
             accelerator=self.accelerator,
             scorer=Scorer(self.model, temperature=args.temperature),
@@ -100,6 +103,7 @@ class AgenticPPOTrainer(HookedTrainer):
         self._checkpoint: Path | None = None
         self._metrics: list[dict[str, float]] = []
         self._outside: dict[str, float] = {}
+        self._early_s = 0.0  # spent on parts of the batch that is waited for
 
     @property
     def version(self) -> int:
@@ -120,6 +124,8 @@ class AgenticPPOTrainer(HookedTrainer):
             NonFiniteError: a NaN or an infinity appeared; the batch was saved.
             CheckpointError: the checkpoint cannot be used.
         """
+        if isinstance(self.updater, StreamedUpdater):
+            self.updater.forget()  # of a call that was interrupted; the base drops its gradients
         folder = self._resolve(resume_from_checkpoint)
         first = 0 if folder is None else checkpoints.version_of(folder)
         self._start = Start(first, self.policy)
@@ -176,10 +182,11 @@ class AgenticPPOTrainer(HookedTrainer):
         self._begin()
         self._report()
         published = time.perf_counter()
+        self._early_s = 0.0
         batch = self._pull()
         self._outside = {
             "time_publish_s": published - started,
-            "time_batch_s": time.perf_counter() - published,
+            "time_batch_s": time.perf_counter() - published - self._early_s,
         }
         if batch is None:
             self.control.should_training_stop = True
@@ -192,20 +199,42 @@ class AgenticPPOTrainer(HookedTrainer):
         return [batch], None
 
     def _pull(self) -> Batch | None:
-        box: list[Batch | None] = [None]
+        """The next batch, on every device; its gradients are begun meanwhile if they may be."""
         if self.is_world_process_zero():
-            box[0] = self.source.next_batch()
-        if self.accelerator.num_processes > 1:
-            torch.distributed.broadcast_object_list(box, src=0)
+            if not self.args.stream:
+                return self._share(self.source.next_batch())
+            return self._share(self.source.next_batch(lambda p: self._begin_with(self._share(p))))
+        while True:
+            received: Any = self._share(None)
+            if isinstance(received, Batch | None):
+                return received
+            self._begin_with(received)
+
+    def _share(self, what: _T) -> _T:
+        """What the first device has, on every device."""
+        if self.accelerator.num_processes == 1:
+            return what
+        box = [what]
+        torch.distributed.broadcast_object_list(box, src=0)
         return box[0]
+
+    def _begin_with(self, piece: Sequence[Trajectory]) -> None:
+        """Adds the gradients of a part of the batch that is waited for."""
+        assert isinstance(self.updater, StreamedUpdater)
+        started = time.perf_counter()
+        usable = _usable(piece)
+        if usable:
+            model = self.model_wrapped
+            model.train()
+            self.updater.add(model, Experience.gather(usable, self.version))
+        self._early_s += time.perf_counter() - started
 
     def training_step(
         self, model: nn.Module, inputs: Batch, num_items_in_batch: Any = None
     ) -> Tensor:
         """One update. The base's own optimiser step then finds no gradient and changes nothing."""
         model.train()
-        usable = [t for t in inputs.trajectories if t.outcome is not Outcome.INFRA_ERROR]
-        usable = [t for t in usable if trainable(t)]
+        usable = _usable(inputs.trajectories)
         if not usable:
             raise TrainingError(
                 f"none of the {len(inputs.trajectories)} trajectories of update {inputs.update} can "
@@ -308,3 +337,8 @@ class AgenticPPOTrainer(HookedTrainer):
     def load_files(self, folder: Path) -> None:
         """Policy and value head of a checkpoint."""
         self.policy.load(folder)
+
+
+def _usable(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
+    """Those that can train."""
+    return [t for t in trajectories if t.outcome is not Outcome.INFRA_ERROR and trainable(t)]

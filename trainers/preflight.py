@@ -24,6 +24,7 @@ from agentic_gym.folders import check_folder
 from agentic_gym.store import RunStore
 from agentic_gym.trainers.assembly import Assembly
 from agentic_gym.trainers.models import check_source
+from agentic_gym.trainers.ppo_args import ppo_args
 from agentic_gym.trainers.publisher import WeightPublisher
 from agentic_gym.trainers.run_config import TrainConfig, import_object, schedule_of
 from agentic_gym.trainers.source import RecordedSource
@@ -45,6 +46,8 @@ def preflight(config: TrainConfig, *, console: Console | None = None) -> None:
     console = console or Console(stderr=True)
     _try(console, "output folder", lambda: check_folder(config.output_dir, "output_dir"))
     _try(console, f"schedule {config.schedule}", lambda: schedule_of(config))
+    if config.ppo.updates:
+        _try(console, "settings of PPO", lambda: ppo_args(config, config.output_dir))
     check_source(config.model)
     folder = Path(tempfile.mkdtemp(prefix="agentic-gym-preflight-"))
     small = _small(config, folder)

@@ -4,6 +4,10 @@ A replica that is told to load loads the newest weights that there are when its 
 to serve them (:mod:`~agentic_gym.trainers.publisher`). What replicas go on serving when the trainer has
 moved on is kept on disk, so that after a restart their episodes can be carried on by the very weights that
 sampled them.
+
+Where there are relays (:mod:`~agentic_gym.trainers.relays.network`), the trainer pushes its weights to the
+first of them and goes on; a replica waits until the relay of its node holds what was the newest when its turn
+came, and loads that. So a schedule that asks for the newest gets it, with relays and without.
 """
 
 from __future__ import annotations
@@ -49,6 +53,10 @@ class Publishing:
         self._on_published = on_published
         self._on_error = on_error
         self._loading: dict[int, asyncio.Task[None]] = {}
+        self._relays = run.relays
+        if self._relays is not None:
+            self._relays.on_spread = lambda seconds: metrics().spread(seconds)
+            self._relays.on_rebuilt = lambda: metrics().rebuilt()
 
     @property
     def loading(self) -> list[int]:
@@ -70,6 +78,7 @@ class Publishing:
         """Loads into each replica what it served before a restart, or else the newest weights."""
         if self._run.replicas is None:
             return
+        await self._push()
         before = self._run.store.get_state(SERVED, {})
         live = self._run.live
 
@@ -78,7 +87,7 @@ class Publishing:
             old = None
             if live is not None and version < self.newest.version:
                 old = await asyncio.to_thread(live.load, version)
-            await self._load(replica, "wait", old or self.newest)
+            await self._load(replica, "wait", old or await self._fetch(replica))
 
         await asyncio.gather(*(load(replica) for replica in self._run.replicas.versions))
 
@@ -90,7 +99,9 @@ class Publishing:
             tell: lets the schedule know, which may have replicas load them.
         """
         left, self.newest = self.newest, newest
+        # Before they are pushed: no relay may have weights that the schedule has not heard of.
         tell()
+        await self._push()
         live = self._run.live
         if live is None or self._run.replicas is None:
             return
@@ -101,9 +112,19 @@ class Publishing:
 
     async def load_all(self) -> None:
         """Has every replica serve the newest weights; what runs there ends."""
-        if self._run.replicas is not None:
-            replicas = self._run.replicas.versions
-            await asyncio.gather(*(self._load(r, "abort", self.newest) for r in replicas))
+        if self._run.replicas is None:
+            return
+        await self._push()
+
+        async def load(replica: int) -> None:
+            await self._load(replica, "abort", await self._fetch(replica))
+
+        await asyncio.gather(*(load(replica) for replica in self._run.replicas.versions))
+
+    async def close(self) -> None:
+        """Ends the relays; idempotent."""
+        if self._relays is not None:
+            await self._relays.close()
 
     def publish(self, replicas: tuple[int, ...] | None, mode: PublishMode) -> None:
         """Has replicas load the newest weights; None: all of them."""
@@ -117,7 +138,7 @@ class Publishing:
         if before is not None:
             await asyncio.wait({before})
         try:
-            version = await self._load(replica, mode, self.newest)
+            version = await self._load(replica, mode, await self._fetch(replica))
         except EngineError as error:
             if self._run.replicas is None or replica in self._run.replicas.versions:
                 self._on_error(error)
@@ -125,6 +146,20 @@ class Publishing:
         if self._loading.get(replica) is asyncio.current_task():
             del self._loading[replica]
         self._on_published(version, replica)
+
+    async def _push(self) -> None:
+        """Gives the newest weights to the relays; the trainer waits for the first of them alone."""
+        if self._relays is not None:
+            began = time.perf_counter()
+            await self._relays.push(self.newest)
+            self._metrics().pushed(time.perf_counter() - began)
+
+    async def _fetch(self, replica: int) -> Weights:
+        """The newest weights, from where this replica gets them."""
+        if self._relays is None:
+            return self.newest
+        node = self._relays.node_of(replica)
+        return await self._relays.fetch(node, at_least=self.newest.version)
 
     async def _load(self, replica: int, mode: PublishMode, weights: Weights) -> int:
         """Loads weights into a replica and proves that it serves them."""

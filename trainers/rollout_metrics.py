@@ -32,6 +32,9 @@ class RolloutMetrics:
     _parked: list[float] = field(default_factory=list)
     _latencies: list[float] = field(default_factory=list)
     _gaps: list[float] = field(default_factory=list)
+    _pushes: list[float] = field(default_factory=list)
+    _spreads: list[float] = field(default_factory=list)
+    _rebuilds: int = 0
     _counts: dict[str, int] = field(default_factory=dict)
     _broken: int = 0
     _samples: int = 0
@@ -61,6 +64,18 @@ class RolloutMetrics:
         """A replica has loaded weights; ``gap`` is the largest difference of a log-probability."""
         self._latencies.append(seconds)
         self._gaps.append(gap)
+
+    def pushed(self, seconds: float) -> None:
+        """The first relay has new weights; the trainer waited for so long."""
+        self._pushes.append(seconds)
+
+    def spread(self, seconds: float) -> None:
+        """All relays have the newest weights, so long after they were pushed."""
+        self._spreads.append(seconds)
+
+    def rebuilt(self) -> None:
+        """The chain of relays goes round one that was lost."""
+        self._rebuilds += 1
 
     def assigned(self, replica: int, role: str) -> None:
         """A replica's machine has another role."""
@@ -96,6 +111,11 @@ class RolloutMetrics:
         if self._latencies:
             found["publish_s"] = max(self._latencies)
             found["publish_gap"] = max(self._gaps)
+        if self._pushes:
+            found["relay_push_s"] = max(self._pushes)
+            found["relay_rebuilds"] = float(self._rebuilds)
+        if self._spreads:
+            found["relay_spread_s"] = max(self._spreads)
         return found
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from agentic_gym.config import ReadWhen, StrictConfig
 from agentic_gym.errors import ConfigError
@@ -23,6 +23,7 @@ _GIVEN = {
     "concurrency": "rollout.concurrency",
     "max_concurrent": "rollout.concurrency",
     "replicas": "rollout.replicas",
+    "stage": "ppo.stream",
 }
 Positive = Annotated[int, Field(gt=0)]
 Rate = Annotated[float, Field(gt=0)]
@@ -86,6 +87,10 @@ class RolloutSection(StrictConfig):
             the cores: threads that wait for each other on a busy core are slower than one alone.
         show_tools: put the tools' schemas into the prompt.
         replicas: of the engine, each with its own copy of the weights; they share ``concurrency``.
+        relays: of weights: so many processes, each on what would be a node, hand new weights from one to the
+            next, and replica r loads from relay r % relays. 0: replicas take them from the trainer's memory,
+            which is right where all are in one process.
+        relay_heartbeat_s: seconds between two signs of life of a relay; four missed ones are its death.
         longest_first: play those first that are predicted to take longest (from the task's history).
         stall_timeout_s: seconds without any turn, result or update after which the run ends with a report of
             who waits for whom.
@@ -99,8 +104,25 @@ class RolloutSection(StrictConfig):
     engine_threads: Annotated[int, Field(ge=0)] = 1
     show_tools: bool = True
     replicas: Positive = 1
+    relays: Annotated[int, Field(ge=0)] = 0
+    relay_heartbeat_s: Annotated[float, Field(gt=0, le=2)] = 0.2
     longest_first: bool = False
     stall_timeout_s: Rate = 900.0
+
+    @model_validator(mode="after")
+    def _refuse_idle_relays(self) -> Self:
+        if self.relays > self.replicas:
+            raise ValueError(
+                f"relays={self.relays} are more than replicas={self.replicas}: no replica would load "
+                "from the last of them; give at most one a replica"
+            )
+        usual = type(self).model_fields["relay_heartbeat_s"].default
+        if not self.relays and self.relay_heartbeat_s != usual:
+            raise ValueError(
+                f"relay_heartbeat_s={self.relay_heartbeat_s:g} is not read without relays: give "
+                "rollout.relays as well, or leave it out"
+            )
+        return self
 
 
 class PPOSection(StrictConfig):
@@ -110,6 +132,8 @@ class PPOSection(StrictConfig):
         updates: number of updates; 0 leaves PPO out: warm start and evaluations only.
         episodes_per_update: trajectories of a batch.
         group_size: episodes of one task in a batch.
+        stream: begin with the gradients of a batch while its last episodes are played (schedules that
+            wait for the longest episode: "sync", "tail_batching", or a "plan" that uses them).
         extra: any other field of ``AgenticPPOConfig``.
     """
 
@@ -131,6 +155,7 @@ class PPOSection(StrictConfig):
     lora_rank: Annotated[int, Field(ge=0)] = 0
     save_every: Positive = 8
     report_to: list[str] = Field(default_factory=list)
+    stream: bool = False
     extra: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -200,6 +225,7 @@ def schedule_of(config: TrainConfig) -> Schedule:
         group_size=config.ppo.group_size,
         concurrency=config.rollout.concurrency,
         replicas=config.rollout.replicas,
+        stage=config.ppo.stream,
         **config.schedule_options,
     )
 

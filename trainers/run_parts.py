@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from agentic_gym.engines.replicas import ReplicaSet
+from agentic_gym.errors import ConfigError
 from agentic_gym.rollout import Rollout
 from agentic_gym.store import LaunchRecord, RunStore
 from agentic_gym.trainers.live_weights import LiveWeights
 from agentic_gym.trainers.ordering import LongestFirst
 from agentic_gym.trainers.publisher import WeightPublisher
+from agentic_gym.trainers.relays.network import RelayNetwork
 from agentic_gym.trainers.schedules import base
 from agentic_gym.trainers.selection import TaskSelector
 from agentic_gym.types import Trajectory
@@ -42,8 +44,12 @@ class Run:
         order: of queued episodes; None: as they were launched.
         live: keeps weights that replicas go on serving after the trainer has moved on; None: nothing is kept,
             and after a restart all replicas start from the newest.
+        relays: carry new weights to the replicas; None: a replica takes them from the trainer's memory.
         stall_s: seconds without any progress after which the run ends with a report of who waits for whom.
         tick_s: seconds between ticks: of the schedule, and of what is saved of running episodes.
+
+    Raises:
+        ConfigError: there are relays, and nothing for them to carry or nobody to carry it to.
     """
 
     rollout: Rollout
@@ -57,8 +63,15 @@ class Run:
     options: Callable[[str], Mapping[str, Any]] = lambda task_id: {"task_id": task_id}
     order: LongestFirst | None = None
     live: LiveWeights | None = None
+    relays: RelayNetwork | None = None
     stall_s: float = 900.0
     tick_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.relays is not None and (self.replicas is None or self.publisher is None):
+            raise ConfigError(
+                "relays carry weights to replicas of the engine: give replicas and a publisher too"
+            )
 
 
 def episode_seed(run_seed: int, group: int, member: int) -> int:

@@ -5,6 +5,9 @@ another (:mod:`~agentic_gym.trainers.conductor`), so that they overlap as far as
 a restart does follows from the order of writes: recorded batches newer than the checkpoint are trained
 again from the stored trajectories, finished trajectories stay buffered, unfinished ones are carried on from
 the prefix that was kept, or start again with the same task and seed.
+
+Parts of a batch that a trainer worked on before it was whole are recorded too, since sums of floats depend on
+their order: a batch that is trained again comes in the same parts.
 """
 
 from __future__ import annotations
@@ -20,8 +23,11 @@ from agentic_gym.trainers.conductor import Conductor
 from agentic_gym.trainers.loop_thread import LoopThread
 from agentic_gym.trainers.publisher import Weights
 from agentic_gym.trainers.run_parts import STATE, Run, complete_launch
-from agentic_gym.trainers.source import Batch, Policy, Start, Update
+from agentic_gym.trainers.source import Batch, OnPiece, Policy, Start, Update
 from agentic_gym.types import Trajectory
+
+PIECES = "pieces"
+"""Key, in the store, of the parts in which batches newer than the last checkpoint came."""
 
 
 class Runtime:
@@ -46,12 +52,15 @@ class Runtime:
         self._updates = updates
         self._on_trajectory = on_trajectory
         self._on_lent = on_lent
-        self._inbox: queue.SimpleQueue[Batch | BaseException] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Batch | tuple[str, ...] | BaseException] = (
+            queue.SimpleQueue()
+        )
         self._replay: deque[tuple[int, list[str]]] = deque()
         self._loop: LoopThread | None = None
         self._conductor: Conductor | None = None
         self._rolling = False
         self._last: Batch | None = None
+        self._pieces: dict[str, list[list[str]]] = {}  # of each update
 
     # ---- what the trainer calls ------------------------------------------------------------------
 
@@ -72,32 +81,39 @@ class Runtime:
             elif update == start.version:
                 store.mark_trained(update, start.checkpoint)
         self._replay = deque(store.batches_after(start.version))
+        self._pieces = store.get_state(PIECES, {})
         self._loop = LoopThread()
         self._conductor = Conductor(
             run,
             self._weights(start.policy, start.version),
             on_batch=self._inbox.put,
+            on_stage=self._inbox.put,
             on_error=self._inbox.put,
             on_trajectory=self._on_trajectory,
         )
 
-    def next_batch(self) -> Batch:
+    def next_batch(self, on_piece: OnPiece | None = None) -> Batch:
         """The batch of the next update: recorded before a restart, or played.
+
+        Args:
+            on_piece: see :class:`~agentic_gym.trainers.source.TrajectorySource`. The schedule has to stage.
 
         Raises:
             InfraError: group after group broke, an engine died, or nothing happens any more.
         """
+        store = self._run.store
         if self._replay:
             update, names = self._replay[0]
-            self._last = Batch(update, self._run.store.trajectories(names))
+            if on_piece is not None:
+                for piece in self._pieces.get(str(update), []):
+                    on_piece(store.trajectories(piece))
+            self._last = Batch(update, store.trajectories(names))
             return self._last
         loop, conductor = self._parts()
         if not self._rolling:
             self._rolling = True
             loop.call(conductor.begin())
-        began = time.perf_counter()
-        batch = self._receive(loop)
-        waited = time.perf_counter() - began
+        batch, waited = self._receive(loop, on_piece)
         metrics, lent = loop.call(conductor.take_metrics(batch.trajectories, waited))
         self._on_lent(lent)
         if self._run.order is not None:
@@ -109,6 +125,8 @@ class Runtime:
         """Marks the batch as trained; the schedule hears of it, and publishes when it wants to."""
         store = self._run.store
         store.mark_trained(update.version, update.checkpoint)
+        if update.checkpoint is not None:
+            self._pieces = {}  # of batches that are never trained again
         loop, conductor = self._parts()
         # Before anything is published, which may fail: what was measured is worth most then.
         store.log_metrics(update.version, update.metrics)
@@ -153,17 +171,43 @@ class Runtime:
             raise TrainingError("the runtime has not begun, or is closed: call begin first")
         return self._loop, self._conductor
 
-    def _receive(self, loop: LoopThread) -> Batch:
+    def _receive(self, loop: LoopThread, on_piece: OnPiece | None) -> tuple[Batch, float]:
+        """The next batch, and the seconds that nothing was there to work on."""
+        waited = 0.0
+        pieces: list[list[str]] = []
+        staged: list[str] = []
+        while True:
+            began = time.perf_counter()
+            received = self._take(loop, wait=not staged)
+            waited += time.perf_counter() - began
+            if isinstance(received, BaseException):
+                raise received
+            if isinstance(received, Batch):
+                break
+            if received is not None:
+                staged += () if on_piece is None else received
+            elif on_piece is not None:
+                # All that has come since the last time: longer pieces waste less than many short ones.
+                pieces.append(staged)
+                on_piece(self._run.store.trajectories(staged))
+                staged = []
+        if pieces:
+            self._pieces[str(received.update)] = pieces
+            self._run.store.put_state(PIECES, self._pieces)
+        return received, waited
+
+    def _take(
+        self, loop: LoopThread, *, wait: bool
+    ) -> Batch | tuple[str, ...] | BaseException | None:
+        """What comes next from the conductor; None: nothing yet, and it is not waited for."""
         while True:
             try:
-                received = self._inbox.get(timeout=5.0)
+                return self._inbox.get(timeout=5.0) if wait else self._inbox.get_nowait()
             except queue.Empty:
                 if not loop.alive:
                     raise TrainingError("the thread that plays episodes has died") from None
-                continue
-            if isinstance(received, BaseException):
-                raise received
-            return received
+                if not wait:
+                    return None
 
     def _weights(self, policy: Policy, version: int) -> Weights:
         """A copy of the newest weights, with what is needed to prove that an engine serves them."""

@@ -29,6 +29,9 @@ from agentic_gym.trainers.value_head import ValueHead, find
 ROW_ATTENTION = "sdpa_rows"
 """Name of the attention of packed rows in transformers' registry."""
 
+# Keyword arguments by which models of transformers 5 tell an attention function to change its scores.
+_CHANGES_SCORES = ("softcap", "position_bias", "s_aux", "sinks", "indices", "block_indices")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scores:
@@ -57,12 +60,22 @@ def _row_attention(
     scaling: float | None = None,
     *,
     cu_seq_lens_q: Tensor | None = None,
-    **_: Any,
+    sliding_window: int | None = None,
+    **others: Any,
 ) -> tuple[Tensor, None]:
     """Causal attention within each row; without offsets, within each line of the batch.
 
     Padded lines need no mask: padding stands on the right, where causality hides it.
+
+    Raises:
+        ConfigError: a row is longer than the layer's window, or the layer changes its scores.
     """
+    changed = [name for name in _CHANGES_SCORES if others.get(name) is not None]
+    if changed:
+        raise ConfigError(
+            f"layout='packed' needs plain attention; {type(module).__name__} changes its scores "
+            f"({changed[0]}). Set layout='sorted' instead."
+        )
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
         key = key.repeat_interleave(groups, dim=1)
@@ -73,6 +86,12 @@ def _row_attention(
         sizes = cu_seq_lens_q.diff().tolist()
         cut = [torch.split(x, sizes, 2) for x in (query, key, value)]
         pieces = list(zip(*cut, strict=True))
+    longest = max(q.shape[2] for q, _, _ in pieces)
+    if sliding_window is not None and longest > sliding_window:
+        raise ConfigError(
+            f"a row has {longest} tokens, and {type(module).__name__} attends to a window of "
+            f"{sliding_window}: layout='packed' has none. Set layout='sorted' instead."
+        )
     outputs = [
         F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True, scale=scaling)
         for q, k, v in pieces
@@ -84,21 +103,30 @@ def _row_attention(
 AttentionInterface.register(ROW_ATTENTION, _row_attention)
 
 
+def check_cuttable(model: nn.Module) -> None:
+    """Refuses a model whose attention cannot be cut into rows.
+
+    Raises:
+        ConfigError: says what is in the way.
+    """
+    config = cast(Any, model).config
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    if kinds != {"full_attention"} or getattr(config, "attn_logit_softcapping", None):
+        raise ConfigError(
+            f"layout='packed' needs plain full attention in every layer; this "
+            f"{config.model_type} has {sorted(kinds)}. Set layout='sorted' instead."
+        )
+
+
 def prepare_model(model: nn.Module, layout: Layout) -> None:
     """Sets the attention that a layout needs.
 
     Raises:
         ConfigError: the model's attention cannot be cut into rows.
     """
-    config = cast(Any, model).config
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
     if layout == "packed":
-        if kinds != {"full_attention"} or getattr(config, "attn_logit_softcapping", None):
-            raise ConfigError(
-                f"layout='packed' needs plain full attention in every layer; this "
-                f"{config.model_type} has {sorted(kinds)}. Set layout='sorted' instead."
-            )
-        if not str(config._attn_implementation).startswith("flash_attention"):
+        check_cuttable(model)
+        if not str(cast(Any, model).config._attn_implementation).startswith("flash_attention"):
             cast(Any, model).set_attn_implementation(ROW_ATTENTION)
 
 

@@ -7,13 +7,16 @@ trainer base owns the loop. Importable without torch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from agentic_gym.errors import ConfigError
 from agentic_gym.types import Trajectory
+
+OnPiece = Callable[[Sequence[Trajectory]], None]
+"""Given whole groups that are certain to be in the batch that is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +87,14 @@ class TrajectorySource(Protocol):
         """Called once, before the first batch."""
         ...
 
-    def next_batch(self) -> Batch | None:
-        """The batch of the next update, or None when there are no more. May take minutes."""
+    def next_batch(self, on_piece: OnPiece | None = None) -> Batch | None:
+        """The batch of the next update, or None when there are no more. May take minutes.
+
+        Args:
+            on_piece: called, on the caller's thread, with parts of the batch before it is whole; no
+                trajectory comes twice, and the batch that is returned has them too. A batch that is trained
+                again after a restart comes in the same parts as before. None: nobody wants parts.
+        """
         ...
 
     def update_finished(self, update: Update) -> None:
@@ -118,11 +127,15 @@ class RecordedSource:
             )
         self._done = start.version
 
-    def next_batch(self) -> Batch | None:
-        """The next recorded batch, or None after the last."""
+    def next_batch(self, on_piece: OnPiece | None = None) -> Batch | None:
+        """The next recorded batch, or None after the last. Its parts are its groups but the last."""
         if self._done >= len(self._batches):
             return None
-        return Batch(self._done + 1, self._batches[self._done])
+        batch = self._batches[self._done]
+        if on_piece is not None:
+            for group in list(dict.fromkeys(t.group_id for t in batch))[:-1]:
+                on_piece([t for t in batch if t.group_id == group])
+        return Batch(self._done + 1, batch)
 
     def update_finished(self, update: Update) -> None:
         """Moves on to the next batch."""

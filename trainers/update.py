@@ -145,61 +145,85 @@ class Updater:
         experience: Experience,
         totals: Totals,
     ) -> None:
-        warming_up = (
-            self.config.advantage != "group"
-            and experience.version < self.config.value_warmup_updates
-        )
-        flat = _Flat.of(experience, self.accelerator.device)
+        flat = Flat.of(experience, self.accelerator.device)
         rng = np.random.default_rng([self.config.seed, experience.version])
         count = len(experience.rows)
         parts = -(-count // self.config.minibatch_size)
-        for epoch in range(self.config.ppo_epochs):
+        for _ in range(self.config.ppo_epochs):
             totals.passes += 1
             for minibatch in np.array_split(rng.permutation(count), parts):
-                step = self._backward(model, experience, flat, minibatch.tolist(), warming_up)
-                self._reduce(step)
-                if not np.isfinite(step.loss):
-                    self._refuse(
-                        experience, f"the loss is {step.loss} ({step.worst()}) in epoch {epoch}"
-                    )
-                totals.add(step)
-                limit = self.config.target_kl
-                if limit is not None and not warming_up and step.kl / step.tokens > limit:
-                    totals.stopped_early = True
-                    optimizer.zero_grad()
+                rows = minibatch.tolist()
+                step = Totals(*self._counts(experience, rows))
+                self._backward(model, experience, flat, rows, step)
+                if not self._conclude(model, optimizer, experience, step, totals):
                     return
-                self._step(model, optimizer, experience, totals, warming_up)
+
+    def _conclude(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        experience: Experience,
+        step: Totals,
+        totals: Totals,
+    ) -> bool:
+        """Takes the optimiser step of a minibatch; False: the policy has moved too far for it."""
+        self._reduce(step)
+        if not np.isfinite(step.loss):
+            epoch = totals.passes - 1
+            self._refuse(experience, f"the loss is {step.loss} ({step.worst()}) in epoch {epoch}")
+        totals.add(step)
+        limit = self.config.target_kl
+        warming_up = self._warming_up(experience)
+        if limit is not None and not warming_up and step.kl / step.tokens > limit:
+            totals.stopped_early = True
+            optimizer.zero_grad()
+            return False
+        self._step(model, optimizer, experience, totals, warming_up)
+        return True
+
+    def _warming_up(self, experience: Experience) -> bool:
+        """The value head trains alone in this update."""
+        config = self.config
+        return config.advantage != "group" and experience.version < config.value_warmup_updates
+
+    def _counts(self, experience: Experience, rows: Iterable[int]) -> tuple[int, int]:
+        """Sampled tokens and value targets of some trajectories."""
+        parts = [experience.part(r) for r in rows]
+        return (
+            sum(part.stop - part.start for part in parts),
+            sum(int(experience.value_mask[part].sum()) for part in parts),
+        )
 
     def _backward(
         self,
         model: nn.Module,
         experience: Experience,
-        flat: _Flat,
+        flat: Flat,
         minibatch: list[int],
-        warming_up: bool,
-    ) -> Totals:
-        """Gradients of one minibatch, over its micro-batches."""
-        parts = [experience.part(r) for r in minibatch]
-        tokens = sum(part.stop - part.start for part in parts)
-        targets = sum(int(experience.value_mask[part].sum()) for part in parts)
-        step = Totals(tokens=tokens, targets=targets)
+        step: Totals,
+        *,
+        send: bool = True,
+    ) -> None:
+        """Adds the gradients of one minibatch, over its micro-batches; ``step`` says what divides the sums.
+
+        Only the last backward pass sends gradients to the other devices, if ``send``.
+        """
+        warming_up = self._warming_up(experience)
         # A device without a trajectory still takes part in the reduction, with weight zero.
         mine = minibatch[self.accelerator.process_index :: self._world]
         weight = float(bool(mine)) * self._world
         micros = list(self._micro_batches(experience, mine or minibatch[:1]))
         for number, (_, micro) in enumerate(micros):
-            # Only the last backward pass sends gradients to the other devices.
-            last = number == len(micros) - 1
+            last = send and number == len(micros) - 1
             with contextlib.nullcontext() if last else self.accelerator.no_sync(model):
                 loss = self._loss(model, micro, flat, step, warming_up, bool(mine))
                 self.accelerator.backward(weight * loss)
-        return step
 
     def _loss(
         self,
         model: nn.Module,
         micro: MicroBatch,
-        flat: _Flat,
+        flat: Flat,
         step: Totals,
         warming_up: bool,
         counted: bool,
@@ -326,7 +350,7 @@ class Updater:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Flat:
+class Flat:
     """The flat arrays on the device, in float32."""
 
     behaviour: Tensor
@@ -338,7 +362,9 @@ class _Flat:
     value_mask: Tensor
 
     @classmethod
-    def of(cls, experience: Experience, device: torch.device) -> _Flat:
+    def of(cls, experience: Experience, device: torch.device) -> Flat:
+        """Of a batch that is scored and estimated."""
+
         def tensor(array: Any) -> Tensor:
             return torch.as_tensor(array, dtype=torch.float32, device=device)
 

@@ -157,8 +157,8 @@ def _version_kl(experience: Experience) -> dict[str, float]:
     """KL(sampler ‖ policy before the update), by the number of versions between them.
 
     From the tokens that the sampler drew, by the estimator ``r - 1 - log r`` of one sample, with
-    r = π_proximal / π_behaviour (Schulman, "Approximating KL divergence", 2020). At distance 0 it is what engine and
-    trainer differ by.
+    r = π_proximal / π_behaviour (Schulman, "Approximating KL divergence", 2020). At distance 0 it is what
+    engine and trainer differ by.
     """
     distance = np.minimum(experience.staleness, 8)
     log_ratio = experience.proximal - experience.behaviour
