@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import TrainerCallback
 from transformers.utils.logging import disable_progress_bar
 
 from agentic_gym.agent import LMAgent
@@ -26,22 +24,29 @@ from agentic_gym.rollout import Launch, Rollout
 from agentic_gym.store import RunStore
 from agentic_gym.trainers import checkpoints
 from agentic_gym.trainers.demonstrations import Demonstration, encode, record_many
+from agentic_gym.trainers.learning import (
+    credit_of,
+    filter_of,
+    refill_of,
+    rubric_of,
+    selector_of,
+)
 from agentic_gym.trainers.live_weights import LiveWeights
 from agentic_gym.trainers.models import DecoderShape, load_policy, make_decoder
 from agentic_gym.trainers.ordering import LongestFirst
 from agentic_gym.trainers.ppo_args import ppo_args
 from agentic_gym.trainers.ppo_trainer import AgenticPPOTrainer
+from agentic_gym.trainers.progress import OnUpdate, UpdateLines, episode_bar
 from agentic_gym.trainers.publisher import WeightPublisher
 from agentic_gym.trainers.relays.network import RelayNetwork
-from agentic_gym.trainers.rollout_metrics import PARKED_ALARM
 from agentic_gym.trainers.run_config import TrainConfig, import_object, schedule_of
 from agentic_gym.trainers.run_parts import Run
 from agentic_gym.trainers.runtime import Runtime
-from agentic_gym.trainers.selection import UniformTasks
+from agentic_gym.trainers.selection.base import TaskFacts, facts_of
 from agentic_gym.trainers.source import TrajectorySource
 from agentic_gym.trainers.tokenizer import train_tokenizer
 from agentic_gym.trainers.warm_start import WarmStartStep, warm_start
-from agentic_gym.types import Outcome, SamplingParams, Trajectory
+from agentic_gym.types import SamplingParams
 
 if TYPE_CHECKING:
     import gymnasium
@@ -92,6 +97,14 @@ class Assembly:
     def train_tasks(self) -> list[str]:
         """Ids of the tasks that train."""
         return self.task_ids(self._config.env.train_options)
+
+    def train_facts(self) -> list[TaskFacts]:
+        """What is known of the tasks that train, before they are played."""
+        env = self.make_env(self._config.env.train_options)
+        try:
+            return [facts_of(task) for task in env.get_wrapper_attr("tasks")]
+        finally:
+            env.close()
 
     def eval_tasks(self, name: str) -> list[str]:
         """Ids of an evaluation's tasks: the first of an order that the seed of the run does not change."""
@@ -245,7 +258,7 @@ class Assembly:
             return
         with (
             self.policy_rollout(config.env.train_options, greedy=False) as rollout,
-            _episode_bar(self._console, config.ppo.episodes_per_update) as arrived,
+            episode_bar(self._console, config.ppo.episodes_per_update) as arrived,
             Runtime(
                 self._run(rollout),
                 updates=config.ppo.updates,
@@ -254,7 +267,7 @@ class Assembly:
             ) as source,
         ):
             trainer = self.make_trainer(source, folder)
-            trainer.add_callback(_OnUpdate(on_update))
+            trainer.add_callback(OnUpdate(on_update))
             trainer.train(resume_from_checkpoint=newest)
 
     def _run(self, rollout: Rollout) -> Run:
@@ -262,7 +275,11 @@ class Assembly:
         return Run(
             rollout=rollout,
             schedule=schedule_of(config),
-            tasks=UniformTasks(self.train_tasks(), seed=config.seed),
+            tasks=selector_of(config, self.train_facts()),
+            rubric=rubric_of(config),
+            refill=refill_of(config),
+            group_size=config.ppo.group_size,
+            filter=filter_of(config),
             store=self._store,
             replicas=self.engine,
             publisher=WeightPublisher(temperature=config.rollout.temperature),
@@ -293,7 +310,10 @@ class Assembly:
             source,
             processing_class=self._tokenizer,
             peft_config=self._lora(),
-            callbacks=[_Progress(self._console, self._config.ppo.updates)],
+            credit=credit_of(self._config),
+            callbacks=[
+                UpdateLines(self._console, self._config.ppo.updates, gamma=self._config.ppo.gamma)
+            ],
         )
 
     def _lora(self) -> Any:
@@ -315,67 +335,3 @@ class Assembly:
         if self._engine is not None:
             asyncio.run(self._engine.close())
             self._engine = None
-
-
-@contextmanager
-def _episode_bar(console: Console, total: int) -> Iterator[Callable[[Trajectory], None]]:
-    """A bar that fills up with the episodes of a batch, and begins anew with those of the next."""
-    from rich.progress import Progress
-
-    with Progress(console=console, transient=True) as bar:
-        job = bar.add_task("episodes", total=total)
-
-        def arrived(trajectory: Trajectory) -> None:
-            if trajectory.outcome is Outcome.INFRA_ERROR:
-                return  # it is tried again
-            if bar.finished:
-                bar.reset(job)
-            bar.advance(job)
-
-        yield arrived
-
-
-class _Progress(TrainerCallback):  # type: ignore[misc]  # untyped base
-    """One line an update."""
-
-    def __init__(self, console: Console, updates: int) -> None:
-        self._console = console
-        self._updates = updates
-
-    def on_log(
-        self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any
-    ) -> None:
-        """Prints what a person watches."""
-        if not logs or "policy_loss" not in logs:
-            return
-        shown = {
-            "return": "reward",
-            "entropy": "entropy",
-            "kl": "kl",
-            "staleness": "staleness",
-            "batch s": "time_batch_s",
-            "trainer idle": "trainer_idle_share",
-            "engine idle": "engine_idle_share",
-        }
-        # Of a synchronous run every token is fresh.
-        words = [f"{word} {logs[key]:.3f}" for word, key in shown.items() if logs.get(key)]
-        self._console.print(
-            f"  update {state.global_step}/{self._updates}: {', '.join(words)}", soft_wrap=True
-        )
-        parked = logs.get("parked_share", 0.0)
-        if parked > PARKED_ALARM:
-            self._console.print(
-                f"  note  episodes spent {100 * parked:.0f} % of their time parked (alarm at "
-                f"{100 * PARKED_ALARM:.0f} %): a smaller batch, or more reserve, waits less"
-            )
-
-
-class _OnUpdate(TrainerCallback):  # type: ignore[misc]  # untyped base
-    """Calls a function after each update."""
-
-    def __init__(self, function: Callable[[], None]) -> None:
-        self._function = function
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """One step of the trainer's loop is an update."""
-        self._function()

@@ -198,8 +198,6 @@ class _Both:
     first: Sums
     second: Sums
 
-    def add(
-        self, layer: int, segment: int, at: slice, distance_RS: Tensor, weights_HRS: Tensor
-    ) -> None:
+    def add(self, layer: int, segment: int, at: slice, rows_R: Tensor, weights_HRS: Tensor) -> None:
         for sums in (self.first, self.second):
-            sums.add(layer, segment, at, distance_RS, weights_HRS)
+            sums.add(layer, segment, at, rows_R, weights_HRS)

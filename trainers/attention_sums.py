@@ -20,16 +20,14 @@ from agentic_gym.errors import ConfigError
 class Sums(Protocol):
     """Receives the weights of chosen rows; see :func:`~agentic_gym.trainers.attention_watch.watching`."""
 
-    def add(
-        self, layer: int, segment: int, at: slice, distance_RS: Tensor, weights_HRS: Tensor
-    ) -> None:
+    def add(self, layer: int, segment: int, at: slice, rows_R: Tensor, weights_HRS: Tensor) -> None:
         """Takes some rows of one segment in one layer; each row comes once a layer.
 
         Args:
             layer: number of the layer.
             segment: number of the segment.
             at: which of the segment's rows.
-            distance_RS: from each row back to each position, negative for what comes later.
+            rows_R: their positions within the segment.
             weights_HRS: float32 or better; not to be kept unless all of it is wanted.  # [H, R, S]
         """
         ...
@@ -47,9 +45,7 @@ class RowMeans:
     _sums: dict[int, Tensor] = field(default_factory=dict)
     _seen: dict[int, int] = field(default_factory=dict)
 
-    def add(
-        self, layer: int, segment: int, at: slice, distance_RS: Tensor, weights_HRS: Tensor
-    ) -> None:
+    def add(self, layer: int, segment: int, at: slice, rows_R: Tensor, weights_HRS: Tensor) -> None:
         """See :class:`Sums`."""
         group = self.groups[segment]
         if segment not in self._sums:
@@ -72,9 +68,7 @@ class RowWeights:
 
     _kept: dict[tuple[int, int], list[Tensor]] = field(default_factory=dict)
 
-    def add(
-        self, layer: int, segment: int, at: slice, distance_RS: Tensor, weights_HRS: Tensor
-    ) -> None:
+    def add(self, layer: int, segment: int, at: slice, rows_R: Tensor, weights_HRS: Tensor) -> None:
         """See :class:`Sums`."""
         self._kept.setdefault((layer, segment), []).append(weights_HRS)
 
@@ -104,7 +98,7 @@ class Distances:
 
 @dataclass(slots=True, eq=False)
 class RowDistances:
-    """Collects :class:`Distances` in memory of one number a head and row or position.
+    """Collects :class:`Distances` of causal attention, in memory of one number a head and row or position.
 
     Attributes:
         cap: distances count up to so many tokens.
@@ -129,20 +123,25 @@ class RowDistances:
                 "and a cap of at least 1"
             )
 
-    def add(
-        self, layer: int, segment: int, at: slice, distance_RS: Tensor, weights_HRS: Tensor
-    ) -> None:
+    def add(self, layer: int, segment: int, at: slice, rows_R: Tensor, weights_HRS: Tensor) -> None:
         """See :class:`Sums`."""
         where = layer, segment
-        distance = distance_RS.clamp(min=0).to(weights_HRS.dtype)
-        capped = distance.clamp(max=self.cap)
-        self._reach.setdefault(where, []).append(torch.einsum("hrs,rs->hr", weights_HRS, capped))
-        first, last = self.window
-        near = ((distance_RS >= first) & (distance_RS <= last)).to(weights_HRS.dtype)
+        dtype, total_HR = weights_HRS.dtype, weights_HRS.sum(-1)
+        near_HRD, _ = _behind(weights_HRS, rows_R, 0, self.cap - 1)
+        missing = self.cap - torch.arange(self.cap, device=rows_R.device, dtype=dtype)
+        self._reach.setdefault(where, []).append(self.cap * total_HR - near_HRD @ missing)
+        places = torch.arange(weights_HRS.shape[-1], device=rows_R.device, dtype=dtype)
+        span_H = (total_HR * rows_R - weights_HRS @ places).sum(-1)
+        window_HRD, columns_RD = _behind(weights_HRS, rows_R, *self.window)
+        there_RD = (columns_RD >= 0).to(dtype)
+        columns = columns_RD.clamp(min=0).flatten()
+        influence_HS = torch.zeros_like(weights_HRS[:, 0])
+        influence_HS.index_add_(1, columns, window_HRD.flatten(1))
+        rows_S = torch.zeros_like(places).index_add_(0, columns, there_RD.flatten())
         for kept, more in (
-            (self._span, torch.einsum("hrs,rs->h", weights_HRS, distance)),
-            (self._influence, torch.einsum("hrs,rs->hs", weights_HRS, near)),
-            (self._rows, near.sum(0)),
+            (self._span, span_H),
+            (self._influence, influence_HS),
+            (self._rows, rows_S),
         ):
             kept[where] = kept[where] + more if where in kept else more
 
@@ -155,3 +154,14 @@ class RowDistances:
             [self._influence[n, segment] / self._rows[n, segment].clamp(min=1) for n in layers]
         )
         return Distances(reach, span, influence)
+
+
+def _behind(weights_HRS: Tensor, rows_R: Tensor, first: int, last: int) -> tuple[Tensor, Tensor]:
+    """Weights of the positions so many tokens before each row, 0 before the beginning; and these positions.
+
+    A few diagonals instead of products with a matrix of distances: 0.3 seconds for 1,365 rows of 4,096 tokens
+    in 10 layers instead of 6.
+    """
+    columns_RD = rows_R[:, None] - torch.arange(first, last + 1, device=rows_R.device)
+    inside = columns_RD.clamp(min=0).expand(len(weights_HRS), -1, -1)
+    return weights_HRS.gather(-1, inside) * (columns_RD >= 0), columns_RD

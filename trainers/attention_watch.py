@@ -123,16 +123,15 @@ class _Watch:
             for first in range(0, len(segment.rows), step):
                 at = slice(first, first + step)
                 rows = segment.rows[at]
-                distance = rows[:, None] - positions
                 scores = _scores(query[segment.line], keys, rows + segment.start, self.heads)
                 scores *= scale
                 if mask is not None:
                     part = mask[segment.line][:, rows + segment.start, segment.start : segment.stop]
                     _apply(part if len(part) == 1 else part[heads], scores)
                 elif causal:
-                    scores.masked_fill_(distance < 0, -torch.inf)
+                    scores.masked_fill_(positions > rows[:, None], -torch.inf)
                 weights = _softmax(scores, None if sinks is None else sinks[heads])
-                self.sums.add(layer, segment.number, at, distance, weights)
+                self.sums.add(layer, segment.number, at, rows, weights)
 
 
 def _keys(key: Tensor, query: Tensor, heads: list[int] | None) -> Tensor:

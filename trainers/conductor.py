@@ -16,14 +16,16 @@ from typing import Any
 from agentic_gym.episode import Launch
 from agentic_gym.errors import EngineError, InfraError
 from agentic_gym.store import LaunchRecord
+from agentic_gym.trainers.curation import REFUSED, Curation
 from agentic_gym.trainers.episodes import Episodes, EpisodeTimes
 from agentic_gym.trainers.publisher import Weights
 from agentic_gym.trainers.publishing import Publishing
 from agentic_gym.trainers.rollout_metrics import RolloutMetrics
-from agentic_gym.trainers.run_parts import STATE, Run, episode_seed, oldest_version
+from agentic_gym.trainers.run_parts import STATE, Run
 from agentic_gym.trainers.schedules import base
 from agentic_gym.trainers.source import Batch
-from agentic_gym.trainers.waiting import who_waits
+from agentic_gym.trainers.taking_up import launch_records, taken_up
+from agentic_gym.trainers.waiting import stalled
 from agentic_gym.types import Outcome, Trajectory
 
 
@@ -32,6 +34,7 @@ class Conductor:
 
     Args:
         run: what to work with.
+        curation: decides which episodes train.
         weights: that the first episodes are sampled from.
         on_batch: given each batch.
         on_stage: given names of finished trajectories that will be in the next batch.
@@ -42,6 +45,7 @@ class Conductor:
     def __init__(
         self,
         run: Run,
+        curation: Curation,
         weights: Weights,
         *,
         on_batch: Callable[[Batch], None],
@@ -50,16 +54,24 @@ class Conductor:
         on_trajectory: Callable[[Trajectory], None] = lambda trajectory: None,
     ) -> None:
         self._run = run
+        self._curation = curation
         self._on_batch = on_batch
         self._on_stage = on_stage
         self._on_error = on_error
         self._on_trajectory = on_trajectory
         self._episodes = Episodes(
-            run.rollout, run.slots, run.replicas, self._ended, self._played, self._on_error
+            run.rollout,
+            run.slots,
+            run.replicas,
+            self._ended,
+            self._played,
+            self._on_error,
+            score=None if run.rubric is None else run.rubric.apply,
         )
         self._records: dict[str, LaunchRecord] = {}
         self._prefixes: dict[str, Trajectory] = {}  # from before a restart
         self._unsaved: dict[str, Trajectory] = {}
+        self._next_group = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._training = False
         self._began = self._progress = time.perf_counter()
@@ -82,18 +94,12 @@ class Conductor:
             run.replicas.on_down = self._replica_down
         await self._publishing.begin()
         version = self._publishing.newest.version
-        self._prefixes = {prefix.trajectory_id: prefix for prefix in run.store.carried()}
-        parked = []
-        for record in run.store.in_flight():
-            self._records[record.trajectory_id] = record
-            prefix = self._prefixes.get(record.trajectory_id)
-            oldest = version if prefix is None else oldest_version(prefix, version)
-            parked.append(base.Known(record.trajectory_id, oldest))
-        finished = [
-            base.Known(t.trajectory_id, oldest_version(t, version)) for t in run.store.buffered()
-        ]
-        next_group = int(run.store.get_state(STATE, {}).get("next_group", 0))
-        self._handle(base.Begun(parked, finished, next_group, version, self._publishing.served))
+        left = taken_up(run.store, version, self._curation.refused())
+        self._records, self._prefixes = left.records, left.prefixes
+        self._curation.finished = left.groups
+        self._next_group = int(run.store.get_state(STATE, {}).get("next_group", 0))
+        served = self._publishing.served
+        self._handle(base.Begun(left.parked, left.finished, self._next_group, version, served))
         self._spawn(self._tick())
 
     async def trained(self, weights: Weights) -> None:
@@ -137,7 +143,7 @@ class Conductor:
         measured = self._metrics
         self._metrics = RolloutMetrics(lent=measured.lent)
         measured.trainer_waited(waited_s)
-        return measured.summary(batch), len(measured.lent)
+        return measured.summary(batch) | self._curation.metrics(), len(measured.lent)
 
     async def state_dict(self) -> dict[str, Any]:
         """State of schedule and task selector."""
@@ -168,10 +174,22 @@ class Conductor:
         self._metrics.ended(seconds, times.queued, times.paused)
         try:
             self._run.store.finish(trajectory)
+            self._curation.finish(trajectory)
+            refused = self._is_refused(trajectory.group_id)
         except BaseException as error:
             self._on_error(error)
             return
-        self._handle(base.Finished(name, seconds))
+        if refused:
+            self._handle(base.Failed(name, REFUSED, final=True, seconds=seconds))
+        else:
+            self._handle(base.Finished(name, seconds))
+
+    def _is_refused(self, group: str) -> bool:
+        """Whether this trajectory completed a group that is not to be trained."""
+        refused = self._curation.refuses(group, self._run.store)
+        if refused:
+            self._run.store.put_state(STATE, self._state())  # before anything of it is dropped
+        return refused
 
     def _played(self, so_far: Trajectory) -> None:
         self._progress = time.perf_counter()
@@ -187,37 +205,28 @@ class Conductor:
             await asyncio.sleep(self._run.tick_s)
             self._save()
             replicas = self._run.replicas
-            loads = {} if replicas is None else replicas.loads()
+            loads = {
+                replica: base.ReplicaLoad(load.kv_tokens, load.kv_capacity)
+                for replica, load in ({} if replicas is None else replicas.loads()).items()
+            }
             now = datetime.datetime.now()
             self._handle(
                 base.Tick(
                     time.perf_counter() - self._began,
                     now.hour + now.minute / 60,
-                    {
-                        r: base.ReplicaLoad(load.kv_tokens, load.kv_capacity)
-                        for r, load in loads.items()
-                    },
+                    loads,
                 )
             )
             self._metrics.sample(
-                busy=self._episodes.num_generating > 0, active=self._episodes.num_active
+                busy=self._episodes.num_generating > 0,
+                active=self._episodes.num_active,
+                kv_used=max((load.kv_share for load in loads.values()), default=0.0),
             )
             idle = time.perf_counter() - self._progress
             if idle > self._run.stall_s and not self._training:
-                self._on_error(InfraError(self._stalled(idle)))
+                entries, loading = self._episodes.entries(), self._publishing.loading
+                self._on_error(stalled(entries, replicas, loading, idle))
                 return
-
-    def _stalled(self, idle: float) -> str:
-        waiting = who_waits(
-            self._episodes.entries(),
-            self._run.replicas,
-            self._publishing.loading,
-            time.perf_counter(),
-        )
-        return (
-            f"nothing has happened for {idle:.0f} s (stall_timeout_s): no turn, no result, no update. "
-            f"Who waits for whom:\n{waiting}"
-        )
 
     def _save(self) -> None:
         """Keeps the turns that were played since the last time."""
@@ -271,26 +280,24 @@ class Conductor:
                 self._launch([action])
 
     def _launch(self, groups: Sequence[base.Launch]) -> None:
-        made = [(launch, self._task(launch)) for launch in groups]
         records = [
-            LaunchRecord(
-                base.trajectory_id(launch.group, member),
-                task,
-                base.group_id(launch.group),
-                episode_seed(self._run.seed, launch.group, member),
+            record
+            for launch in groups
+            for record in launch_records(
+                launch,
+                self._task(launch),
+                self._run.seed,
                 self._publishing.version_of(launch.replica),
             )
-            for launch, task in made
-            for member in range(launch.size)
         ]
         # The cursor is written with the launches that it stands behind, and before them: whichever of
         # the two writes a kill comes after, :func:`complete_launch` finds both or can make the second.
         store = self._run.store
+        self._next_group = groups[-1].group + 1
         store.put_state(
             STATE,
             {
                 **self._state(),
-                "next_group": groups[-1].group + 1,
                 "before": store.counts().launches,
                 "launches": [
                     [r.trajectory_id, r.task_id, r.group_id, r.seed, r.version] for r in records
@@ -305,7 +312,7 @@ class Conductor:
 
     def _task(self, launch: base.Launch) -> str:
         if launch.task_of is None:
-            return self._run.tasks.next_task()
+            return self._curation.tasks.next_task()
         return self._run.store.task_of(base.group_id(launch.task_of))
 
     def _start(self, record: LaunchRecord, replica: int, prefix: Trajectory | None = None) -> None:
@@ -344,21 +351,35 @@ class Conductor:
         self._prefixes.pop(name, None)
         self._unsaved.pop(name, None)
         self._episodes.drop(name)
+        self._curation.forget([name])
         self._run.store.drop(name, reason)
         self._metrics.count("dropped")
 
     def _emit(self, names: tuple[str, ...]) -> None:
-        update = self._publishing.newest.version + 1
-        self._run.store.record_batch(update, names)
+        update, store = self._publishing.newest.version + 1, self._run.store
+        reasons = self._curation.sift(update, store.trajectories(names))
+        kept = [name for name in names if name not in reasons]
+        store.record_batch(update, kept)
+        self._curation.forget(names)
+        for name, reason in reasons.items():
+            store.drop(name, reason)
+        batch = store.trajectories(kept)
+        self._curation.observe(update, batch)
+        store.put_state(STATE, self._state())
         self._training = True
-        self._on_batch(Batch(update, self._run.store.trajectories(names)))
+        self._on_batch(Batch(update, batch))
 
     # ---- small things ----------------------------------------------------------------------------
 
     def _state(self) -> dict[str, Any]:
         run = self._run
         order = {} if run.order is None else {"order": run.order.state_dict()}
-        return {"schedule": run.schedule.state_dict(), "tasks": run.tasks.state_dict(), **order}
+        return {
+            "schedule": run.schedule.state_dict(),
+            "curation": self._curation.state_dict(),
+            "next_group": self._next_group,
+            **order,
+        }
 
     def _spawn(self, coroutine: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(coroutine)

@@ -13,6 +13,8 @@ from agentic_gym.errors import ConfigError
 from agentic_gym.trainers._compat import BaseConfig
 from agentic_gym.trainers.batching import Layout
 
+_OF_GAE = ("token_gamma", "gae_lambda", "adaptive_lambda", "bootstrap_truncated")
+
 
 @dataclass
 class AgenticPPOConfig(BaseConfig):  # type: ignore[misc]  # untyped base
@@ -28,9 +30,15 @@ class AgenticPPOConfig(BaseConfig):  # type: ignore[misc]  # untyped base
         micro_batch_tokens: most tokens of one forward pass; a longer trajectory goes alone.
         layout: "packed" (no padding) or "sorted" (padded; for models with sliding windows).
         temperature: at which the tokens were sampled.
-        advantage: a value head over turns or over tokens, or the group's mean return.
-        gamma: discount of a turn ("turn_gae") or of a token ("token_gae").
+        advantage: a value head over turns or over tokens, the group's mean return, or that and the mean of
+            what followed from the same state ("gigpo").
+        gamma: discount of a turn.
+        token_gamma: discount of a token ("token_gae").
         gae_lambda: λ of GAE.
+        adaptive_lambda: α of λ by length, 1 - 1/(α·steps), for the policy, with 1 for the value head
+            (VAPO has 0.05 for tokens); 0 takes ``gae_lambda`` for both.
+        gigpo_omega: weight of the steps in "gigpo".
+        attention_layers: share of the layers, in the middle, whose attention credit reads.
         bootstrap_truncated: count the value after a truncated episode. Leave it off where an episode
             is graded at its budget: its reward then is final.
         group_scale: divide group advantages by the group's deviation, or not.
@@ -64,9 +72,13 @@ class AgenticPPOConfig(BaseConfig):  # type: ignore[misc]  # untyped base
     micro_batch_tokens: int = 2048
     layout: Layout = "packed"
     temperature: float = 1.0
-    advantage: Literal["turn_gae", "token_gae", "group"] = "turn_gae"
+    advantage: Literal["turn_gae", "token_gae", "group", "gigpo"] = "turn_gae"
     gamma: float = 1.0
+    token_gamma: float = 1.0
     gae_lambda: float = 0.95
+    adaptive_lambda: float = 0.0
+    gigpo_omega: float = 1.0
+    attention_layers: float = 0.5
     bootstrap_truncated: bool = False
     group_scale: Literal["std", "none"] = "std"
     whiten_advantages: bool = True
@@ -125,10 +137,10 @@ class AgenticPPOConfig(BaseConfig):  # type: ignore[misc]  # untyped base
         for name, value in positive.items():
             if not value > 0:
                 raise ConfigError(f"{name} is {value}: it must be larger than 0")
-        for name in ("gamma", "gae_lambda", "clip_low"):
+        for name in ("gamma", "token_gamma", "gae_lambda", "attention_layers", "clip_low"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}: it must lie between 0 and 1")
-        for name in ("value_warmup_updates", "ramp_updates"):
+        for name in ("value_warmup_updates", "ramp_updates", "adaptive_lambda", "gigpo_omega"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}: it must not be negative")
         if self.clip_high < 0:
@@ -141,7 +153,7 @@ class AgenticPPOConfig(BaseConfig):  # type: ignore[misc]  # untyped base
                 )
         choices = {
             "layout": ("packed", "sorted", "plain"),
-            "advantage": ("turn_gae", "token_gae", "group"),
+            "advantage": ("turn_gae", "token_gae", "group", "gigpo"),
             "group_scale": ("std", "none"),
         }
         for name, allowed in choices.items():
@@ -153,7 +165,7 @@ class AgenticPPOConfig(BaseConfig):  # type: ignore[misc]  # untyped base
 
     def _check_stream(self) -> None:
         """Refuses what needs to know the whole batch before the first gradient."""
-        group = self.advantage == "group"
+        group = self.advantage in ("group", "gigpo")
         needs = {
             "ppo_epochs=1": (self.ppo_epochs == 1, "the second pass follows an optimiser step"),
             "whiten_advantages=False": (
@@ -180,9 +192,10 @@ class AgenticPPOConfig(BaseConfig):  # type: ignore[misc]  # untyped base
     def _check_readers(self) -> None:
         """Refuses what the chosen estimator of advantages would not read."""
         unread = {
-            "turn_gae": ("group_scale", "reuse_behaviour"),
-            "token_gae": ("group_scale", "reuse_behaviour"),
-            "group": ("gamma", "gae_lambda", "bootstrap_truncated"),
+            "turn_gae": ("group_scale", "reuse_behaviour", "token_gamma", "gigpo_omega"),
+            "token_gae": ("group_scale", "reuse_behaviour", "gigpo_omega"),
+            "group": (*_OF_GAE, "gamma", "gigpo_omega"),
+            "gigpo": _OF_GAE,
         }
         defaults = {f.name: f.default for f in fields(type(self))}
         for name in unread[self.advantage]:

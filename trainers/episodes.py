@@ -138,6 +138,7 @@ class Episodes:
         on_turn: told what there is of an episode after each turn but the last.
         on_error: told of an error that every episode would meet.
         clock: seconds.
+        score: adds rewards to a finished episode, in a thread; None for nothing.
     """
 
     rollout: Rollout
@@ -147,6 +148,7 @@ class Episodes:
     on_turn: Callable[[Trajectory], None]
     on_error: Callable[[BaseException], None]
     clock: Clock = time.perf_counter
+    score: Callable[[Trajectory], Trajectory] | None = None
     _entries: dict[str, Entry] = field(default_factory=dict)
     _ending: dict[str, set[asyncio.Task[None]]] = field(default_factory=dict)
     _num_active: int = 0
@@ -264,6 +266,8 @@ class Episodes:
             self.replicas.place(name, entry.replica)
         try:
             trajectory = await self.rollout.play(entry.launch, entry)
+            if self.score is not None:
+                trajectory = await asyncio.to_thread(self.score, trajectory)
         except Exception as error:  # of the caller's making: every episode would meet it
             self.on_error(error)
             return

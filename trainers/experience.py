@@ -7,22 +7,26 @@ further communication.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from agentic_gym.rewards.credit.base import AttentionFacts, CreditBatch, turn_starts
+from agentic_gym.rewards.credit.estimators import group_advantages, token_gae, turn_gae
+from agentic_gym.rewards.credit.gigpo import gigpo_advantages
+from agentic_gym.rewards.credit.plan import CreditPlan
 from agentic_gym.trainers import advantages as adv
+from agentic_gym.store import TokenCredit
 from agentic_gym.trainers.batching import Row, make_rows
 from agentic_gym.types import Trajectory
 
 Floats = npt.NDArray[np.float64]
 
-Credit = Callable[[Trajectory, npt.NDArray[np.int64]], Floats]
-"""Rewards of a trajectory's sampled tokens, given the turn of each (``[N]``), as ``[N]``."""
+_FILLED = ("proximal", "reference", "values", "rewards", "advantages", "returns", "value_mask")
 
 
 class AdvantageSettings(Protocol):
@@ -30,7 +34,10 @@ class AdvantageSettings(Protocol):
 
     advantage: str
     gamma: float
+    token_gamma: float
     gae_lambda: float
+    adaptive_lambda: float
+    gigpo_omega: float
     bootstrap_truncated: bool
     group_scale: str
     whiten_advantages: bool
@@ -51,9 +58,12 @@ class Experience:
         reference: log-probabilities under the reference policy, if there is one.  # [N]
         values: predictions before this update.  # [N]
         last_values: predictions after the last token.  # [R]
+        rewards: what each token earns, after the credit assigners.  # [N]
         advantages: what the policy is trained on.  # [N]
         returns: what the value head is trained on.  # [N]
         value_mask: where the value head has a target.  # [N]
+        attention: of the policy in each trajectory, where credit needs it.  # [R] or empty
+        facts: what was counted while credit was given.
     """
 
     trajectories: Sequence[Trajectory]
@@ -66,9 +76,12 @@ class Experience:
     reference: Floats = field(default_factory=lambda: np.zeros(0))
     values: Floats = field(default_factory=lambda: np.zeros(0))
     last_values: Floats = field(default_factory=lambda: np.zeros(0))
+    rewards: Floats = field(default_factory=lambda: np.zeros(0))
     advantages: Floats = field(default_factory=lambda: np.zeros(0))
     returns: Floats = field(default_factory=lambda: np.zeros(0))
     value_mask: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
+    attention: Sequence[AttentionFacts | None] = ()
+    facts: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def gather(cls, trajectories: Sequence[Trajectory], version: int) -> Experience:
@@ -109,57 +122,74 @@ class Experience:
         """Trainer version minus sampler version of each token.  # [N]"""
         return self.version - self.versions
 
-    def estimate(self, settings: AdvantageSettings, credit: Credit = adv.token_rewards) -> None:
-        """Fills advantages, returns and value mask from rewards and values.
+    def estimate(self, settings: AdvantageSettings, credit: CreditPlan | None = None) -> None:
+        """Fills rewards, advantages, returns and value mask from what was earned, and from values.
 
         Args:
             settings: which estimator, and its parameters.
-            credit: where in the episode its rewards fall.
+            credit: what each sampled token earns, and what becomes of its advantage; None: each turn's
+                reward at its end.
         """
-        self.advantages = np.zeros(len(self.behaviour))
+        plan = credit or CreditPlan()
         self.returns = np.zeros(len(self.behaviour))
         self.value_mask = np.zeros(len(self.behaviour), bool)
-        if settings.advantage == "group":
-            self._estimate_groups(settings)
-        else:
-            self._estimate_gae(settings, credit)
-            if settings.whiten_advantages:
-                self.advantages = adv.whiten(self.advantages)
-
-    def _estimate_groups(self, settings: AdvantageSettings) -> None:
-        shares = adv.group_advantages(
-            [t.reward for t in self.trajectories],
-            [t.group_id for t in self.trajectories],
-            scale="std" if settings.group_scale == "std" else "none",
+        batch = CreditBatch(
+            self.trajectories,
+            [self.part(r) for r in range(len(self.rows))],
+            self.turns,
+            settings.gamma,
+            self.attention,
+            self.facts,
         )
-        for r, share in enumerate(shares):
-            self.advantages[self.part(r)] = share
+        self.rewards = rewards = plan.rewards(batch)
+        scale: Literal["std", "none"] = "std" if settings.group_scale == "std" else "none"
+        if settings.advantage == "group":
+            # Moved rewards add up with rounding, which must not become a signal between equal ones.
+            totals = [round(float(rewards[part].sum()), 9) for part in batch.parts]
+            whole = totals if plan.assigners else [t.reward for t in self.trajectories]
+            groups = [t.group_id for t in self.trajectories]
+            shares = group_advantages(whole, groups, scale=scale)
+            lengths = [part.stop - part.start for part in batch.parts]
+            self.advantages = np.repeat(shares, lengths)
+        elif settings.advantage == "gigpo":
+            self.advantages = gigpo_advantages(
+                batch, rewards, omega=settings.gigpo_omega, scale=scale
+            )
+        else:
+            self._estimate_gae(settings, rewards)
+        self.advantages = plan.modify(batch, self.advantages)
+        if settings.whiten_advantages and settings.advantage in ("turn_gae", "token_gae"):
+            self.advantages = adv.whiten(self.advantages)
 
-    def _estimate_gae(self, settings: AdvantageSettings, credit: Credit) -> None:
+    def _estimate_gae(self, settings: AdvantageSettings, rewards_N: Floats) -> None:
+        self.advantages = np.zeros(len(self.behaviour))
         for r, trajectory in enumerate(self.trajectories):
             part = self.part(r)
             turns = self.turns[part]
             open_end = (
                 settings.bootstrap_truncated and trajectory.truncated and not trajectory.terminated
             )
-            rewards, values = credit(trajectory, turns), self.values[part]
             bootstrap = float(self.last_values[r]) if open_end else 0.0
             if settings.advantage == "turn_gae":
-                advantages, returns = adv.turn_gae(
-                    rewards,
-                    values,
+                advantages, returns = turn_gae(
+                    rewards_N[part],
+                    self.values[part],
                     turns,
                     gamma=settings.gamma,
                     lam=settings.gae_lambda,
+                    alpha=settings.adaptive_lambda,
                     bootstrap=bootstrap,
                 )
-                self.value_mask[part] = adv.turn_starts(turns)
+                self.value_mask[part] = turn_starts(turns)
             else:
-                advantages, returns = adv.gae(
-                    rewards,
-                    values,
+                advantages, returns = token_gae(
+                    rewards_N[part],
+                    self.values[part],
+                    turns,
                     gamma=settings.gamma,
+                    token_gamma=settings.token_gamma,
                     lam=settings.gae_lambda,
+                    alpha=settings.adaptive_lambda,
                     bootstrap=bootstrap,
                 )
                 self.value_mask[part] = True
@@ -174,13 +204,23 @@ class Experience:
         row_of = {t.trajectory_id: r for r, t in enumerate(self.trajectories)}
         rows = [row_of[t.trajectory_id] for t in piece.trajectories]
         at = np.concatenate([np.arange(self.part(r).start, self.part(r).stop) for r in rows])
-        for name in ("proximal", "reference", "values", "advantages", "returns", "value_mask"):
+        for name in _FILLED:
             known = getattr(piece, name)
             if len(known) and not len(getattr(self, name)):
                 setattr(self, name, np.zeros(len(self.behaviour), known.dtype))
             if len(known):
                 getattr(self, name)[at] = known
         self.last_values[rows] = piece.last_values
+        for name, value in piece.facts.items():
+            self.facts[name] = self.facts.get(name, 0.0) + value
+
+    def credit(self) -> dict[str, TokenCredit]:
+        """What each sampled token earned and is trained on, by trajectory id; known once estimated."""
+        rewards, advantages = self.rewards.astype(np.float32), self.advantages.astype(np.float32)
+        return {
+            trajectory.trajectory_id: TokenCredit(rewards[self.part(r)], advantages[self.part(r)])
+            for r, trajectory in enumerate(self.trajectories)
+        }
 
     def problem(self) -> str | None:
         """Names the first quantity that is not finite, and whose it is; None if all are."""
@@ -209,7 +249,7 @@ class Experience:
                 return f"{len(bad)} tokens have a {words} of {value}, first in trajectory {name_of}"
         return None
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path, problem: str = "") -> None:
         """Writes the batch with everything known of it as a NumPy archive.
 
         ``ids`` and ``lengths`` give the tokens, ``counts`` the sampled tokens of each trajectory.
@@ -232,4 +272,5 @@ class Experience:
                 values=self.values,
                 advantages=self.advantages,
                 returns=self.returns,
+                problem=np.asarray(problem),
             )

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from agentic_gym.errors import ConfigError
 from agentic_gym.trainers.config import AgenticPPOConfig
+from agentic_gym.trainers.learning import credit_of
 from agentic_gym.trainers.run_config import TrainConfig
 
 _SAME = (
-    "learning_rate value_learning_rate ppo_epochs minibatch_size advantage gamma gae_lambda "
+    "learning_rate value_learning_rate ppo_epochs minibatch_size gamma gae_lambda "
     "entropy_coef kl_coef target_kl value_warmup_updates ramp_updates stream"
 )
 """Keys of ``ppo`` that the trainer's settings have under the same name."""
@@ -28,6 +29,7 @@ def ppo_args(config: TrainConfig, folder: Path) -> AgenticPPOConfig:
     ppo = config.ppo
     values = {name: getattr(ppo, name) for name in _SAME.split()}
     values |= {
+        "advantage": credit_of(config).estimator,
         "output_dir": str(folder),
         "max_steps": ppo.updates,
         "save_steps": ppo.save_every,

@@ -12,6 +12,7 @@ every release.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import itertools
 import json
 import time
@@ -24,13 +25,13 @@ from torch import Tensor, nn
 from transformers import TrainerCallback, TrainerState
 from transformers.trainer_utils import TrainOutput
 
-from agentic_gym.errors import CheckpointError, TrainingError
+from agentic_gym.errors import CheckpointError, ConfigError, TrainingError
+from agentic_gym.rewards.credit.plan import CreditPlan, make_credit
 from agentic_gym.trainers import checkpoints
 from agentic_gym.trainers._compat import HookedTrainer
-from agentic_gym.trainers.advantages import token_rewards
 from agentic_gym.trainers.batching import trainable
 from agentic_gym.trainers.config import AgenticPPOConfig
-from agentic_gym.trainers.experience import Credit, Experience
+from agentic_gym.trainers.experience import Experience
 from agentic_gym.trainers.models import load_model
 from agentic_gym.trainers.policy import TrainedPolicy, add_lora, disable_dropout
 from agentic_gym.trainers.scoring import Scorer, prepare_model
@@ -53,7 +54,8 @@ class AgenticPPOTrainer(HookedTrainer):
         source: gives the batches and is told when an update is done.
         processing_class: tokenizer, saved beside the policy.
         peft_config: a ``LoraConfig`` trains LoRA; None trains every weight.
-        credit: where in an episode its rewards fall: rewards of its sampled tokens.
+        credit: what each sampled token earns; None: each turn's reward at its end. Its estimator must be
+            ``args.advantage``.
         callbacks: of transformers, beside those that ``args.report_to`` names.
 
     Raises:
@@ -72,7 +74,7 @@ class AgenticPPOTrainer(HookedTrainer):
         *,
         processing_class: Any = None,
         peft_config: Any = None,
-        credit: Credit = token_rewards,
+        credit: CreditPlan | None = None,
         callbacks: list[TrainerCallback] | None = None,
     ) -> None:
         lm: nn.Module = load_model(model) if isinstance(model, str) else model
@@ -95,7 +97,7 @@ class AgenticPPOTrainer(HookedTrainer):
             config=args,
             accelerator=self.accelerator,
             scorer=Scorer(self.model, temperature=args.temperature),
-            credit=credit,
+            credit=_checked(credit, args),
             reference=self._make_reference(frozen),
         )
         self._start: Start | None = None
@@ -246,7 +248,8 @@ class AgenticPPOTrainer(HookedTrainer):
         metrics["excluded"] = float(len(inputs.trajectories) - len(usable))
         metrics.update({**self._outside, **inputs.metrics})
         self._metrics.append(metrics)
-        self._unreported = Update(self.version + 1, self.policy, None, metrics)
+        credit = experience.credit() if self.is_world_process_zero() else {}
+        self._unreported = Update(self.version + 1, self.policy, None, metrics, credit)
         self._checkpoint = None
         loss = metrics["policy_loss"] + self.args.value_coef * metrics["value_loss"]
         return torch.tensor(loss, device=self.args.device, dtype=torch.float32)
@@ -255,9 +258,7 @@ class AgenticPPOTrainer(HookedTrainer):
         """Tells the source about the update that is done, now that its checkpoint is on disk."""
         done, self._unreported = self._unreported, None
         if done is not None and self.is_world_process_zero():
-            self.source.update_finished(
-                Update(done.version, done.policy, self._checkpoint, done.metrics)
-            )
+            self.source.update_finished(dataclasses.replace(done, checkpoint=self._checkpoint))
 
     # ---- optimiser and reporting ---------------------------------------------------------------
 
@@ -342,3 +343,13 @@ class AgenticPPOTrainer(HookedTrainer):
 def _usable(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
     """Those that can train."""
     return [t for t in trajectories if t.outcome is not Outcome.INFRA_ERROR and trainable(t)]
+
+
+def _checked(credit: CreditPlan | None, args: AgenticPPOConfig) -> CreditPlan:
+    plan = credit or make_credit(args.advantage)
+    if plan.estimator != args.advantage:
+        raise ConfigError(
+            f"the credit {plan.name!r} has the estimator {plan.estimator!r}, and advantage is "
+            f"{args.advantage!r}: give both the same"
+        )
+    return plan

@@ -10,7 +10,7 @@ import asyncio
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,8 +21,11 @@ from agentic_gym.config import StrictConfig
 from agentic_gym.errors import ConfigError, InfraError
 from agentic_gym.evaluation import make_launches
 from agentic_gym.folders import check_folder
+from agentic_gym.rewards.credit.base import batch_of
+from agentic_gym.rewards.credit.outcome import earned
 from agentic_gym.store import RunStore
 from agentic_gym.trainers.assembly import Assembly
+from agentic_gym.trainers.learning import credit_of, rubric_of, selector_of
 from agentic_gym.trainers.models import check_source
 from agentic_gym.trainers.ppo_args import ppo_args
 from agentic_gym.trainers.publisher import WeightPublisher
@@ -121,9 +124,35 @@ def _play(assembly: Assembly, config: TrainConfig) -> None:
     """A few episodes; what breaks in one is raised."""
     launches = make_launches(assembly.train_tasks()[:4], seed=config.seed, name="preflight")
     with assembly.policy_rollout(config.env.train_options, greedy=False) as rollout:
-        for trajectory in rollout.collect(launches, progress=False):
-            if trajectory.outcome is Outcome.INFRA_ERROR:
-                raise InfraError(f"{trajectory.task_id} could not be played: {trajectory.error}")
+        played = rollout.collect(launches, progress=False)
+    for trajectory in played:
+        if trajectory.outcome is Outcome.INFRA_ERROR:
+            raise InfraError(f"{trajectory.task_id} could not be played: {trajectory.error}")
+    selector_of(config, assembly.train_facts()).next_task()
+    if (rubric := rubric_of(config)) is not None:
+        rubric.check(played)
+    if config.ppo.updates:
+        _check_credit(config, played)
+
+
+def _check_credit(config: TrainConfig, played: Sequence[Trajectory]) -> None:
+    """Gives credit to a few real episodes, as far as it needs no attention of the policy."""
+    plan, batch = credit_of(config), batch_of(played, gamma=config.ppo.gamma)
+    rewards = earned(batch)
+    for assigner in plan.assigners:
+        if not assigner.needs_attention:
+            rewards = assigner.assign(batch, rewards)
+        if rewards.shape != batch.turns.shape or not np.isfinite(rewards).all():
+            raise ConfigError(
+                f"credit={config.credit!r}: {type(assigner).__name__} gave rewards of shape {rewards.shape} "
+                f"for {len(batch.turns)} sampled tokens, or one that is not finite"
+            )
+    missing = batch.facts.get("process_missing", 0.0)
+    if missing == len(played):
+        raise ConfigError(
+            f"credit={config.credit!r} reads info['state'] of each turn, and no episode of "
+            f"{config.env.id} has it"
+        )
 
 
 def _learn(assembly: Assembly, config: TrainConfig) -> None:

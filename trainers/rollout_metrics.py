@@ -40,6 +40,7 @@ class RolloutMetrics:
     _samples: int = 0
     _busy: int = 0
     _active: int = 0
+    _kv_used: float = 0.0
     _trainer_idle: float = 0.0
     _began: float = -1.0
 
@@ -81,9 +82,10 @@ class RolloutMetrics:
         """A replica's machine has another role."""
         (self.lent.add if role == "train" else self.lent.discard)(replica)
 
-    def sample(self, *, busy: bool, active: int) -> None:
-        """A look at the engine, taken at regular intervals."""
+    def sample(self, *, busy: bool, active: int, kv_used: float = 0.0) -> None:
+        """A look at the engine, taken at regular intervals; ``kv_used`` of the fullest replica's cache."""
         self._samples += 1
+        self._kv_used += kv_used
         self._busy += busy
         self._active += active
 
@@ -108,6 +110,7 @@ class RolloutMetrics:
         if self._samples:
             found["engine_idle_share"] = 1.0 - self._busy / self._samples
             found["active_episodes"] = self._active / self._samples
+            found["kv_used_share"] = self._kv_used / self._samples
         if self._latencies:
             found["publish_s"] = max(self._latencies)
             found["publish_gap"] = max(self._gaps)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -15,6 +15,7 @@ from agentic_gym.config import ReadWhen, StrictConfig
 from agentic_gym.errors import ConfigError
 from agentic_gym.trainers.schedules.base import Schedule
 from agentic_gym.trainers.schedules.registry import make_schedule
+from agentic_gym.trainers.selection.filters import FilterSection
 from agentic_gym.trainers.warm_start import WarmStartConfig
 
 _GIVEN = {
@@ -132,6 +133,9 @@ class PPOSection(StrictConfig):
         updates: number of updates; 0 leaves PPO out: warm start and evaluations only.
         episodes_per_update: trajectories of a batch.
         group_size: episodes of one task in a batch.
+        refill: refuse finished groups whose rewards are all equal and play others in their place, at most so
+            many in a row (DAPO's dynamic sampling); 0 for never. Only for credit without a value head, which
+            would learn a wrong mean.
         stream: begin with the gradients of a batch while its last episodes are played (schedules that
             wait for the longest episode: "sync", "tail_batching", or a "plan" that uses them).
         extra: any other field of ``AgenticPPOConfig``.
@@ -144,7 +148,6 @@ class PPOSection(StrictConfig):
     value_learning_rate: Rate = 3e-3
     ppo_epochs: Positive = 2
     minibatch_size: Positive = 32
-    advantage: Literal["turn_gae", "token_gae", "group"] = "turn_gae"
     gamma: Annotated[float, Field(ge=0, le=1)] = 1.0
     gae_lambda: Annotated[float, Field(ge=0, le=1)] = 0.95
     entropy_coef: float = 0.0
@@ -155,6 +158,7 @@ class PPOSection(StrictConfig):
     lora_rank: Annotated[int, Field(ge=0)] = 0
     save_every: Positive = 8
     report_to: list[str] = Field(default_factory=list)
+    refill: Annotated[int, Field(ge=0)] = 0
     stream: bool = False
     extra: dict[str, Any] = Field(default_factory=dict)
 
@@ -187,6 +191,14 @@ class TrainConfig(StrictConfig):
         schedule: which episodes are launched, interrupted and trained when: "sync", "tail_batching",
             "bounded_async", "streaming", "relay" or "plan" (docs/schedules.md).
         schedule_options: of the schedule.
+        credit: which decisions of an episode get its reward: parts joined by ``+`` (docs/credit.md). One
+            may say how advantages are estimated: "turn_gae" (if none does), "token_gae", "group", "gigpo".
+        credit_options: of each part, by its name.
+        rewards: weights of custom rewards, by name or import path, added to the environment's.
+        selection: which tasks are played: "uniform", "band", "curriculum", each also with "+diversity"
+            (docs/selection.md).
+        selection_options: of the selection.
+        filters: trajectories that are dropped instead of trained.
         evaluations: by name.
         baselines: agents evaluated beside, by name: import path ``module:function``. Called with an
             environment of the evaluation, the function returns one that makes the agent of a launch.
@@ -205,6 +217,12 @@ class TrainConfig(StrictConfig):
     ppo: PPOSection = PPOSection()
     schedule: str = "sync"
     schedule_options: dict[str, Any] = Field(default_factory=dict)
+    credit: str = "turn_gae"
+    credit_options: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    rewards: dict[str, float] = Field(default_factory=dict)
+    selection: str = "uniform"
+    selection_options: dict[str, Any] = Field(default_factory=dict)
+    filters: FilterSection = FilterSection()
     evaluations: dict[str, EvalSection] = Field(default_factory=dict)
     baselines: dict[str, str] = Field(default_factory=dict)
     baseline_tasks: Annotated[int, Field(ge=0)] = 0

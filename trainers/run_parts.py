@@ -6,19 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from agentic_gym.engines.replicas import ReplicaSet
 from agentic_gym.errors import ConfigError
+from agentic_gym.rewards.rubric import Rubric
 from agentic_gym.rollout import Rollout
-from agentic_gym.store import LaunchRecord, RunStore
+from agentic_gym.store import RunStore
 from agentic_gym.trainers.live_weights import LiveWeights
 from agentic_gym.trainers.ordering import LongestFirst
 from agentic_gym.trainers.publisher import WeightPublisher
 from agentic_gym.trainers.relays.network import RelayNetwork
 from agentic_gym.trainers.schedules import base
 from agentic_gym.trainers.selection import TaskSelector
-from agentic_gym.types import Trajectory
+from agentic_gym.trainers.selection.filters import TrajectoryFilter
+from agentic_gym.trainers.selection.refill import Refill
 
 STATE = "runtime"
 """Key of the conductor's state in the store."""
@@ -35,6 +35,10 @@ class Run:
         rollout: plays episodes.
         schedule: decides.
         tasks: gives each group its task.
+        rubric: custom rewards, added to those of the environment; None for none.
+        refill: refuses finished groups that carry no signal; None: none is.
+        group_size: trajectories with which a group is judged; read with ``refill``.
+        filter: drops trajectories of a batch; None: none is.
         store: of the run.
         replicas: of the engine; None where agents have no engine.
         publisher: loads weights and proves them; None where nothing is published.
@@ -62,6 +66,10 @@ class Run:
     seed: int = 0
     options: Callable[[str], Mapping[str, Any]] = lambda task_id: {"task_id": task_id}
     order: LongestFirst | None = None
+    rubric: Rubric | None = None
+    refill: Refill | None = None
+    group_size: int = 1
+    filter: TrajectoryFilter | None = None
     live: LiveWeights | None = None
     relays: RelayNetwork | None = None
     stall_s: float = 900.0
@@ -72,23 +80,3 @@ class Run:
             raise ConfigError(
                 "relays carry weights to replicas of the engine: give replicas and a publisher too"
             )
-
-
-def episode_seed(run_seed: int, group: int, member: int) -> int:
-    """Seed of an episode: fixed by its place in the run, not by when it is launched."""
-    return int(np.random.SeedSequence([run_seed, group, member]).generate_state(1)[0] >> 1)
-
-
-def oldest_version(trajectory: Trajectory, default: int) -> int:
-    """Of the weights that a trajectory was sampled from; ``default`` if nothing was sampled."""
-    stream = trajectory.tokens
-    if stream is None or not stream.sampled.any():
-        return default
-    return int(stream.versions[stream.sampled].min())
-
-
-def complete_launch(store: RunStore, saved: Mapping[str, Any]) -> None:
-    """Launches what was about to be launched when the state was saved, if a kill came between."""
-    launches = [LaunchRecord(*fields) for fields in saved.get("launches", ())]
-    if launches and store.counts().launches == saved["before"]:
-        store.launch(launches)

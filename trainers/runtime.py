@@ -20,11 +20,16 @@ from typing import Any, Self
 
 from agentic_gym.errors import TrainingError
 from agentic_gym.trainers.conductor import Conductor
+from agentic_gym.trainers.curation import Curation
 from agentic_gym.trainers.loop_thread import LoopThread
 from agentic_gym.trainers.publisher import Weights
-from agentic_gym.trainers.run_parts import STATE, Run, complete_launch
+from agentic_gym.trainers.run_parts import STATE, Run
 from agentic_gym.trainers.source import Batch, OnPiece, Policy, Start, Update
+from agentic_gym.trainers.taking_up import complete_launch
 from agentic_gym.types import Trajectory
+
+SELECTION_SUMMARY = "selection_summary"
+"""Key, in the store, of what there is to train on and what was trained, for the report."""
 
 PIECES = "pieces"
 """Key, in the store, of the parts in which batches newer than the last checkpoint came."""
@@ -49,6 +54,13 @@ class Runtime:
         on_lent: Callable[[int], None] = lambda replicas: None,
     ) -> None:
         self._run = run
+        self._curation = Curation(
+            run.tasks,
+            rubric=run.rubric,
+            refill=run.refill,
+            group_size=run.group_size,
+            filter=run.filter,
+        )
         self._updates = updates
         self._on_trajectory = on_trajectory
         self._on_lent = on_lent
@@ -70,10 +82,12 @@ class Runtime:
         saved = store.get_state(STATE) or start.state
         if saved is not None:
             run.schedule.load_state_dict(saved["schedule"])
-            run.tasks.load_state_dict(saved["tasks"])
+            self._curation.load_state_dict(saved["curation"])
             if run.order is not None and "order" in saved:
                 run.order.load_state_dict(saved["order"])
             complete_launch(store, saved)
+        for update, names in store.batches_after(self._curation.observed):
+            self._curation.observe(update, store.trajectories(names))
         for update, _ in store.batches_after(0):
             # A kill may come between the checkpoint's last write and these marks.
             if update < start.version:
@@ -85,6 +99,7 @@ class Runtime:
         self._loop = LoopThread()
         self._conductor = Conductor(
             run,
+            self._curation,
             self._weights(start.policy, start.version),
             on_batch=self._inbox.put,
             on_stage=self._inbox.put,
@@ -124,12 +139,15 @@ class Runtime:
     def update_finished(self, update: Update) -> None:
         """Marks the batch as trained; the schedule hears of it, and publishes when it wants to."""
         store = self._run.store
-        store.mark_trained(update.version, update.checkpoint)
+        # Before anything is published, which may fail: what was measured is worth most then.
+        with store.transaction():
+            store.mark_trained(update.version, update.checkpoint)
+            store.log_metrics(update.version, update.metrics)
+            store.record_credit(update.credit)
+            store.put_state(SELECTION_SUMMARY, self._curation.tasks.summary())
         if update.checkpoint is not None:
             self._pieces = {}  # of batches that are never trained again
         loop, conductor = self._parts()
-        # Before anything is published, which may fail: what was measured is worth most then.
-        store.log_metrics(update.version, update.metrics)
         weights = self._weights(update.policy, update.version)
         if self._replay:
             self._replay.popleft()

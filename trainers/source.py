@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agentic_gym.errors import ConfigError
+from agentic_gym.store import TokenCredit
 from agentic_gym.types import Trajectory
 
 OnPiece = Callable[[Sequence[Trajectory]], None]
@@ -72,12 +73,14 @@ class Update:
         policy: the trained policy.
         checkpoint: complete checkpoint of this version, or None if none was due.
         metrics: what the update measured.
+        credit: of each trajectory that was trained, by its id.
     """
 
     version: int
     policy: Policy
     checkpoint: Path | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
+    credit: Mapping[str, TokenCredit] = field(default_factory=dict)
 
 
 class TrajectorySource(Protocol):

@@ -26,8 +26,9 @@ from torch import nn
 
 from agentic_gym.errors import ConfigError, TrainingError
 from agentic_gym.trainers.experience import Experience
-from agentic_gym.trainers.update import Flat, Updater
+from agentic_gym.trainers.update import Updater
 from agentic_gym.trainers.update_metrics import Totals, describe
+from agentic_gym.trainers.update_parts import Flat
 from agentic_gym.trainers.value_head import is_value_parameter
 
 

@@ -18,13 +18,19 @@ import torch
 from torch import Tensor, nn
 
 from agentic_gym.errors import NonFiniteError
+from agentic_gym.rewards.credit.base import AttentionFacts
+from agentic_gym.rewards.credit.plan import CreditPlan
 from agentic_gym.trainers import losses
+from agentic_gym.trainers.attention_facts import attention_facts
 from agentic_gym.trainers.batching import MicroBatch, collate, plan
 from agentic_gym.trainers.config import AgenticPPOConfig
-from agentic_gym.trainers.experience import Credit, Experience
+from agentic_gym.trainers.experience import Experience
+from agentic_gym.trainers.gradient_norms import layer_norms
+from agentic_gym.trainers.model_parts import began_in
 from agentic_gym.trainers.scoring import Scorer
 from agentic_gym.trainers.update_metrics import Totals, describe
-from agentic_gym.trainers.value_head import VALUE_GROUP, is_value_parameter
+from agentic_gym.trainers.update_parts import Flat, ScaledRates
+from agentic_gym.trainers.value_head import is_value_parameter
 
 
 @dataclass(slots=True, eq=False)
@@ -50,14 +56,14 @@ class Updater:
         config: settings.
         accelerator: of the trainer.
         scorer: of the policy.
-        credit: where in an episode its rewards fall.
+        credit: what each sampled token earns.
         reference: for the KL term, or None.
     """
 
     config: AgenticPPOConfig
     accelerator: Any
     scorer: Scorer
-    credit: Credit
+    credit: CreditPlan
     reference: Reference | None = None
 
     def run(
@@ -100,9 +106,11 @@ class Updater:
     # ---- scoring -------------------------------------------------------------------------------
 
     def score(self, model: nn.Module, experience: Experience) -> None:
-        """Fills proximal (and reference) log-probabilities and values, without gradient."""
+        """Fills proximal (and reference) log-probabilities, values and attention, without gradient."""
         config = self.config
-        needs_values = config.advantage != "group"
+        if self.credit.needs_attention:
+            experience.attention = self._attention(model, experience)
+        needs_values = self.credit.needs_values
         reusable = config.reuse_behaviour and not experience.staleness.any()
         if reusable and not needs_values and self.reference is None:
             return
@@ -125,6 +133,23 @@ class Updater:
         experience.last_values = last_values
         if self.reference is not None:
             experience.reference = flat[2]
+
+    def _attention(
+        self, model: nn.Module, experience: Experience
+    ) -> Sequence[AttentionFacts | None]:
+        """The same on all devices, which must agree on the advantages."""
+        box: list[list[AttentionFacts | None]] = [[]]
+        if self.accelerator.is_main_process:
+            box[0] = attention_facts(
+                self.accelerator.unwrap_model(model),
+                experience.trajectories,
+                layout=self.config.layout,
+                token_budget=self.config.micro_batch_tokens,
+                layers=self.config.attention_layers,
+            )
+        if self._world > 1:
+            torch.distributed.broadcast_object_list(box, src=0)
+        return box[0]
 
     def _reference_logprobs(self, micro: MicroBatch) -> Any:
         reference = self.reference
@@ -184,7 +209,7 @@ class Updater:
     def _warming_up(self, experience: Experience) -> bool:
         """The value head trains alone in this update."""
         config = self.config
-        return config.advantage != "group" and experience.version < config.value_warmup_updates
+        return self.credit.needs_values and experience.version < config.value_warmup_updates
 
     def _counts(self, experience: Experience, rows: Iterable[int]) -> tuple[int, int]:
         """Sampled tokens and value targets of some trajectories."""
@@ -276,6 +301,7 @@ class Updater:
         warming_up: bool,
     ) -> None:
         """Clips policy and critic apart (so that neither drowns the other), checks, and steps."""
+        totals.layer_norms.append(layer_norms(model))
         norms = []
         for critic in (False, True):
             own = [p for n, p in model.named_parameters() if is_value_parameter(n) == critic]
@@ -286,7 +312,11 @@ class Updater:
             norms.append(float(self.accelerator.clip_grad_norm_(own, limit)))
         if not np.isfinite(norms).all():
             who = "policy" if not np.isfinite(norms[0]) else "value head"
-            self._refuse(experience, f"the gradient of the {who} is not finite (norms {norms})")
+            bad = [n for n, norm in totals.layer_norms[-1].items() if not np.isfinite(norm)]
+            self._refuse(
+                experience,
+                f"the gradient of the {who} is not finite (norms {norms}), began in {began_in(bad)}",
+            )
         optimizer.step()
         optimizer.zero_grad()
         totals.grad_norms.append(norms[0])
@@ -332,66 +362,18 @@ class Updater:
 
     def _learning_rates_scaled(
         self, optimizer: torch.optim.Optimizer, experience: Experience
-    ) -> _ScaledRates:
+    ) -> ScaledRates:
         mean = float(experience.staleness.mean()) if len(experience.versions) else 0.0
         fresh = 1.0 / (1.0 + self.config.staleness_decay * mean)
         ramp = self.config.ramp_updates
         risen = min(1.0, experience.version / ramp) if ramp else 1.0
-        return _ScaledRates(optimizer, policy=fresh * risen, value=fresh)
+        return ScaledRates(optimizer, policy=fresh * risen, value=fresh)
 
     def _refuse(self, experience: Experience, problem: str | None) -> None:
         if problem is None:
             return
         path = Path(self.config.output_dir) / f"nonfinite-update-{experience.version + 1}.npz"
-        experience.save(path)
+        experience.save(path, problem)
         raise NonFiniteError(
             f"update {experience.version + 1} cannot go on: {problem}. The batch is in {path}."
         )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Flat:
-    """The flat arrays on the device, in float32."""
-
-    behaviour: Tensor
-    proximal: Tensor
-    reference: Tensor | None
-    values: Tensor
-    advantages: Tensor
-    returns: Tensor
-    value_mask: Tensor
-
-    @classmethod
-    def of(cls, experience: Experience, device: torch.device) -> Flat:
-        """Of a batch that is scored and estimated."""
-
-        def tensor(array: Any) -> Tensor:
-            return torch.as_tensor(array, dtype=torch.float32, device=device)
-
-        return cls(
-            behaviour=tensor(experience.behaviour),
-            proximal=tensor(experience.proximal),
-            reference=tensor(experience.reference) if len(experience.reference) else None,
-            values=tensor(experience.values),
-            advantages=tensor(experience.advantages),
-            returns=tensor(experience.returns),
-            value_mask=torch.as_tensor(experience.value_mask, device=device),
-        )
-
-
-class _ScaledRates:
-    """Multiplies the learning rates of policy and value head for the length of a block."""
-
-    def __init__(self, optimizer: torch.optim.Optimizer, *, policy: float, value: float) -> None:
-        self._groups: Sequence[dict[str, Any]] = optimizer.param_groups
-        self._factors = {False: policy, True: value}
-        self._before: list[float] = []
-
-    def __enter__(self) -> None:
-        self._before = [group["lr"] for group in self._groups]
-        for group in self._groups:
-            group["lr"] = group["lr"] * self._factors[group.get(VALUE_GROUP, False)]
-
-    def __exit__(self, *_: object) -> None:
-        for group, rate in zip(self._groups, self._before, strict=True):
-            group["lr"] = rate

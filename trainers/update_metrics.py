@@ -10,6 +10,7 @@ from torch import Tensor
 
 from agentic_gym.trainers.advantages import explained_variance
 from agentic_gym.trainers.experience import Experience
+from agentic_gym.trainers.gradient_norms import mean_norms
 from agentic_gym.trainers.losses import PolicyTerm, kl_k3
 from agentic_gym.trainers.scoring import Scores
 from agentic_gym.types import Outcome
@@ -26,6 +27,9 @@ _SUMMED = (
     "weight",
     "weight_squared",
 )
+
+_LONG = 3
+"""Turns from which on an episode has a middle, so that credit can be said to come late."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,6 +57,7 @@ class Totals:
     stopped_early: bool = False
     grad_norms: list[float] = field(default_factory=list)
     value_grad_norms: list[float] = field(default_factory=list)
+    layer_norms: list[dict[str, float]] = field(default_factory=list)
 
     @property
     def loss(self) -> float:
@@ -114,6 +119,7 @@ class Totals:
             "value_grad_norm": _mean(self.value_grad_norms),
             "optimizer_steps": float(len(self.grad_norms)),
             "stopped_early": float(self.stopped_early),
+            **mean_norms(self.layer_norms),
         }
 
 
@@ -150,7 +156,41 @@ def describe(experience: Experience) -> dict[str, float]:
         *np.unique(np.minimum(staleness, 8), return_counts=True), strict=True
     ):
         facts[f"staleness_share_{versions_old}"] = float(count / len(staleness))
-    return facts | _version_kl(experience)
+    credit = {f"credit/{name}": value for name, value in experience.facts.items()}
+    return (
+        facts
+        | credit
+        | _late_credit(experience)
+        | _custom_rewards(experience)
+        | _version_kl(experience)
+    )
+
+
+def _late_credit(experience: Experience) -> dict[str, float]:
+    """Share of what tokens earn, in absolute numbers, that falls into the last turn of long episodes.
+
+    Near 1, an agent is trained on how it ends alone, and nothing holds on to what it did before. Nothing to
+    say where no episode has 3 turns, or none of these earns anything.
+    """
+    whole = late = 0.0
+    for r, trajectory in enumerate(experience.trajectories):
+        if len(trajectory.turns) < _LONG:
+            continue
+        part = experience.part(r)
+        earned, turns = np.abs(experience.rewards[part]), experience.turns[part]
+        whole += float(earned.sum())
+        late += float(earned[turns == turns[-1]].sum())
+    return {"late_credit_share": late / whole} if whole > 0 else {}
+
+
+def _custom_rewards(experience: Experience) -> dict[str, float]:
+    """Means of the custom rewards, by name, unweighted (:class:`~agentic_gym.rewards.rubric.Rubric`)."""
+    found: dict[str, list[float]] = {}
+    for trajectory in experience.trajectories:
+        for name, value in trajectory.metrics.items():
+            if name.startswith("reward/"):
+                found.setdefault(name, []).append(value)
+    return {name: float(np.mean(values)) for name, values in found.items()}
 
 
 def _version_kl(experience: Experience) -> dict[str, float]:

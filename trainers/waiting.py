@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 
 from agentic_gym.engines.replicas import ReplicaSet
+from agentic_gym.errors import InfraError
 from agentic_gym.trainers.episodes import Entry, Status
 
 _SHOWN = 20
@@ -48,3 +50,21 @@ def who_waits(
                 f"{load.kv_tokens} of {load.kv_capacity} tokens held"
             )
     return "\n".join(lines)
+
+
+def stalled(
+    entries: Sequence[Entry], replicas: ReplicaSet | None, publishing: Sequence[int], idle: float
+) -> InfraError:
+    """The error that ends a run which makes no progress any more.
+
+    Args:
+        entries: episodes that are not over.
+        replicas: of the engine.
+        publishing: replicas that are loading weights.
+        idle: seconds since something happened.
+    """
+    waiting = who_waits(entries, replicas, publishing, time.perf_counter())
+    return InfraError(
+        f"nothing has happened for {idle:.0f} s (stall_timeout_s): no turn, no result, no update. "
+        f"Who waits for whom:\n{waiting}"
+    )

@@ -27,11 +27,14 @@ class Schema:
         application_id: tells our files from any other SQLite file.
         version: of the tables; a file of another version is refused.
         script: the statements that make the tables, separated by ``;``.
+        additions: statements that make, if they are missing, tables that older files of this version lack;
+            whoever opens such a file for reading must do without them.
     """
 
     application_id: int
     version: int
     script: str
+    additions: tuple[str, ...] = ()
 
 
 class Database:
@@ -70,6 +73,8 @@ class Database:
                 if not readonly:
                     self._prepare()
                 self._check()
+                for statement in () if readonly else schema.additions:
+                    self._connection.execute(statement)
             except BaseException:
                 self._connection.close()
                 raise

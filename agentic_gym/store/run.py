@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agentic_gym.store import ledger
+from agentic_gym.store.credit import CREDIT_TABLE, TokenCredit, decode_credit, encode_credit
 from agentic_gym.store.database import Database, Schema
 from agentic_gym.store.records import decode_trajectory, encode_trajectory, from_json, to_json
 from agentic_gym.types import Trajectory
@@ -26,6 +27,7 @@ SCHEMA = Schema(
     application_id=0x61675F73,  # "ag_s"
     version=2,
     script=f"{ledger.TABLES};{_TABLES}",
+    additions=(CREDIT_TABLE,),
 )
 
 
@@ -93,6 +95,26 @@ class RunStore(ledger.Ledger):
             if full.exists():
                 return version, full
         return None
+
+    def record_credit(self, credit: Mapping[str, TokenCredit]) -> None:
+        """Keeps the credit of trained trajectories by their ids, in place of what was kept before.
+
+        Raises:
+            StoreError: the arrays of one differ in length, or are no float32.
+        """
+        rows = [(name, encode_credit(one)) for name, one in credit.items()]
+        with self._database.write() as db:
+            db.executemany("INSERT OR REPLACE INTO credit VALUES (?, ?)", rows)
+
+    def credit(self, trajectory_id: str) -> TokenCredit | None:
+        """Credit of one trajectory; None if it was not trained, or by a release that kept none."""
+        table = "SELECT 1 FROM sqlite_master WHERE name = 'credit'"
+        query = "SELECT record FROM credit WHERE trajectory_id = ?"
+        with self._database.read() as db:
+            if db.execute(table).fetchone() is None:
+                return None
+            row = db.execute(query, (trajectory_id,)).fetchone()
+        return None if row is None else decode_credit(row[0])
 
     def record_eval(self, name: str, trajectories: Sequence[Trajectory]) -> None:
         """Keeps the trajectories of one evaluation, in place of an earlier one of that name."""

@@ -93,7 +93,9 @@ def batch_of(
         gamma: discount of a turn.
         attention: of each.
     """
-    turns = [t.tokens.turns[t.tokens.sampled] for t in trajectories if t.tokens is not None]
+    # The first token of a stream counts as given, as in training: nothing precedes it.
+    streams = [t.tokens for t in trajectories if t.tokens is not None]
+    turns = [stream.turns[1:][stream.sampled[1:]] for stream in streams]
     ends = np.cumsum([0, *(len(part) for part in turns)])
     return CreditBatch(
         trajectories,

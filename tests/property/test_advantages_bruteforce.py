@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentic_gym.trainers import advantages as adv
+from agentic_gym.rewards.credit import base, estimators
 
 seeds = st.integers(0, 2**31 - 1)
 unit = st.floats(0, 1)
@@ -14,7 +14,7 @@ prop = settings(deadline=None, derandomize=True, max_examples=80)
 
 
 def slow_gae(
-    rewards: adv.Floats, values: adv.Floats, gamma: float, lam: float, bootstrap: float
+    rewards: base.Floats, values: base.Floats, gamma: float, lam: float, bootstrap: float
 ) -> list[float]:
     """A_k = Σ_j (γλ)^j δ_{k+j}."""
     following = [*values[1:], bootstrap]
@@ -32,7 +32,7 @@ def test_gae_is_the_sum_of_discounted_errors(
 ) -> None:
     rng = np.random.default_rng(seed)
     rewards, values = rng.normal(size=steps), rng.normal(size=steps)
-    advantages, returns = adv.gae(rewards, values, gamma=gamma, lam=lam, bootstrap=bootstrap)
+    advantages, returns = estimators.gae(rewards, values, gamma=gamma, lam=lam, bootstrap=bootstrap)
     np.testing.assert_allclose(
         advantages, slow_gae(rewards, values, gamma, lam, bootstrap), atol=1e-10
     )
@@ -46,7 +46,7 @@ def test_with_lambda_one_the_target_is_the_discounted_return(
 ) -> None:
     rng = np.random.default_rng(seed)
     rewards, values = rng.normal(size=steps), rng.normal(size=steps)
-    _, returns = adv.gae(rewards, values, gamma=gamma, lam=1.0, bootstrap=bootstrap)
+    _, returns = estimators.gae(rewards, values, gamma=gamma, lam=1.0, bootstrap=bootstrap)
     for k in range(steps):
         later = sum(gamma**j * r for j, r in enumerate(rewards[k:]))
         np.testing.assert_allclose(returns[k], later + gamma ** (steps - k) * bootstrap, atol=1e-10)
@@ -70,12 +70,12 @@ def test_turn_gae_is_gae_over_turns(
     first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     per_turn = np.asarray([rewards[f : f + n].sum() for f, n in zip(first, sizes, strict=True)])
     expected = slow_gae(per_turn, values[first], gamma, lam, bootstrap)
-    advantages, returns = adv.turn_gae(
+    advantages, returns = estimators.turn_gae(
         rewards, values, turns, gamma=gamma, lam=lam, bootstrap=bootstrap
     )
     np.testing.assert_allclose(advantages, np.repeat(expected, sizes), atol=1e-10)
     np.testing.assert_allclose(returns, np.repeat(expected + values[first], sizes), atol=1e-10)
-    assert adv.turn_starts(turns).nonzero()[0].tolist() == first.tolist()
+    assert base.turn_starts(turns).nonzero()[0].tolist() == first.tolist()
 
 
 @prop
@@ -88,7 +88,7 @@ def test_group_advantages_against_a_loop(scores: list[tuple[float, str, bool]]) 
     returns = [s if kept else float("nan") for s, _, kept in scores]
     groups = [g for _, g, _ in scores]
     included = [kept for _, _, kept in scores]
-    result = adv.group_advantages(returns, groups, included, scale="none")
+    result = estimators.group_advantages(returns, groups, included, scale="none")
     for i, (score, group, kept) in enumerate(scores):
         own = [s for s, g, k in scores if g == group and k]
         expected = score - sum(own) / len(own) if kept else 0.0
@@ -99,5 +99,5 @@ def test_group_advantages_against_a_loop(scores: list[tuple[float, str, bool]]) 
 @given(reward=st.floats(-1e6, 1e6), size=st.integers(1, 9))
 def test_equal_rewards_give_exactly_zero(reward: float, size: int) -> None:
     for scale in ("std", "none"):
-        result = adv.group_advantages([reward] * size, ["g"] * size, scale=scale)
+        result = estimators.group_advantages([reward] * size, ["g"] * size, scale=scale)
         assert result.tolist() == [0.0] * size

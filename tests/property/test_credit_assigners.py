@@ -33,7 +33,7 @@ def make_trajectory(
     rng: np.random.Generator, *, number: int = 0, group: str = "g", states: int = 3
 ) -> Trajectory:
     """Some turns, each with an observation; some were aborted before a token was sampled."""
-    turns, sampled, of_turn = [], [], []
+    turns, sampled, of_turn = [], [False], [-1]
     for turn in range(int(rng.integers(1, 6))):
         made = int(rng.integers(0, 5)) if turn else int(rng.integers(1, 5))
         sampled += [True] * made + [False] * 2

@@ -16,6 +16,7 @@ WEATHER = st.builds(
     death=st.sampled_from([0.0, 0.05]),
     restart=st.sampled_from([0.0, 0.05]),
     echo=st.sampled_from([0.0, 0.3]),
+    refusal=st.sampled_from([0.0, 0.3]),
 )
 
 

@@ -36,6 +36,7 @@ MACHINES = st.fixed_dictionaries(
             death=st.sampled_from([0.0, 0.05]),
             restart=st.sampled_from([0.0, 0.05]),
             echo=st.sampled_from([0.0, 0.3]),
+            refusal=st.sampled_from([0.0, 0.3]),
         ),
     }
 )

@@ -185,6 +185,7 @@ weathers = st.builds(
     death=st.sampled_from([0.0, 0.05, 0.2]),
     restart=st.sampled_from([0.0, 0.05]),
     echo=st.sampled_from([0.0, 0.3]),
+    refusal=st.sampled_from([0.0, 0.3]),
 )
 
 
@@ -309,9 +310,8 @@ def test_repacking_saves_time_and_makes_room_for_launches() -> None:
 
 # ---- the plan ----------------------------------------------------------------------------------------
 
-Choice = tuple[
-    int, int, int
-]  # of one source: moved or not, load that results, its destination, negated
+# Of one source: moved or not, load that results, its destination, negated.
+Choice = tuple[int, int, int]
 
 
 def outcome(

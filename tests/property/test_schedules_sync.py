@@ -23,6 +23,7 @@ from agentic_gym.trainers.schedules.sync import Sync
         death=st.sampled_from([0.0, 0.05]),
         restart=st.sampled_from([0.0, 0.05]),
         echo=st.sampled_from([0.0, 0.3]),
+        refusal=st.sampled_from([0.0, 0.3]),
     ),
 )
 def test_the_contract_holds_and_every_token_is_fresh(

@@ -3,30 +3,41 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from agentic_gym.rewards.credit import estimators
+from agentic_gym.rewards.credit.base import batch_of
+from agentic_gym.rewards.credit.outcome import earned
 from agentic_gym.trainers import advantages as adv
-from agentic_gym.types import Outcome, Trajectory, Turn
+from agentic_gym.types import Outcome, TokenStream, Trajectory, Turn
 
 
-def episode(rewards: list[float]) -> Trajectory:
-    turns = tuple(Turn("a", "o", reward) for reward in rewards)
-    return Trajectory("t", "k", "g", 0, "p", turns, None, Outcome.FAILED, True, False)
+def earned_by(rewards: list[float], turns: list[int]) -> list[float]:
+    """Rewards of tokens that were sampled in these turns, of an episode with these turn rewards."""
+    count = len(turns) + 1
+    stream = TokenStream(
+        ids=np.zeros(count, np.int32),
+        sampled=np.asarray([False] + [True] * len(turns)),
+        logprobs=np.zeros(count, np.float32),
+        versions=np.zeros(count, np.int32),
+        turns=np.asarray([-1, *turns], np.int32),
+    )
+    played = tuple(Turn("a", "o", reward) for reward in rewards)
+    episode = Trajectory("t", "k", "g", 0, "p", played, stream, Outcome.FAILED, True, False)
+    return [float(reward) for reward in earned(batch_of([episode]))]
 
 
 def test_rewards_fall_on_the_last_sampled_token_of_their_turn() -> None:
-    turns = np.asarray([0, 0, 1, 3, 3])  # turn 2 was aborted before its first token
-    rewards = adv.token_rewards(episode([1.0, 2.0, 4.0, 8.0]), turns)
-    assert rewards.tolist() == [0, 1, 2 + 4, 0, 8]
+    # Turn 2 was aborted before its first token.
+    assert earned_by([1.0, 2.0, 4.0, 8.0], [0, 0, 1, 3, 3]) == [0, 1, 2 + 4, 0, 8]
 
 
 def test_the_sum_of_rewards_is_kept_even_where_the_first_turn_has_no_token() -> None:
-    rewards = adv.token_rewards(episode([1.0, 2.0]), np.asarray([1, 1]))
-    assert rewards.sum() == 3.0
+    assert sum(earned_by([1.0, 2.0], [1, 1])) == 3.0
 
 
 def test_excluded_samples_shift_neither_mean_nor_deviation() -> None:
     """A crashed verifier is no reward of 0, and a rejected sample no member of the baseline."""
-    alone = adv.group_advantages([1.0, 3.0], ["g", "g"])
-    beside = adv.group_advantages(
+    alone = estimators.group_advantages([1.0, 3.0], ["g", "g"])
+    beside = estimators.group_advantages(
         [1.0, 3.0, 100.0, float("nan")], ["g"] * 4, [True, True, False, False]
     )
     assert beside[:2].tolist() == alone.tolist()
@@ -34,13 +45,16 @@ def test_excluded_samples_shift_neither_mean_nor_deviation() -> None:
 
 
 def test_the_only_included_member_of_a_group_gets_zero() -> None:
-    assert adv.group_advantages([100.0, 1.0], ["g", "g"], [False, True]).tolist() == [0.0, 0.0]
+    assert estimators.group_advantages([100.0, 1.0], ["g", "g"], [False, True]).tolist() == [
+        0.0,
+        0.0,
+    ]
 
 
 def test_a_truncated_episode_is_worth_its_last_value() -> None:
     rewards, values = np.zeros(2), np.asarray([0.5, 0.5])
-    ended, _ = adv.gae(rewards, values, gamma=1.0, lam=1.0)
-    cut, _ = adv.gae(rewards, values, gamma=1.0, lam=1.0, bootstrap=0.5)
+    ended, _ = estimators.gae(rewards, values, gamma=1.0, lam=1.0)
+    cut, _ = estimators.gae(rewards, values, gamma=1.0, lam=1.0, bootstrap=0.5)
     assert ended.tolist() == [-0.5, -0.5]
     assert cut.tolist() == [0.0, 0.0]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -14,7 +13,6 @@ import torch
 from peft import LoraConfig
 from transformers import (
     AttentionInterface,
-    DynamicCache,
     Gemma2Config,
     Gemma2ForCausalLM,
     Gemma3ForCausalLM,
@@ -33,7 +31,7 @@ from transformers import (
 
 from agentic_gym.errors import ConfigError
 from agentic_gym.trainers.attention_rows import attention_of
-from agentic_gym.trainers.attention_sums import RowDistances, RowMeans, RowWeights
+from agentic_gym.trainers.attention_sums import RowWeights
 from agentic_gym.trainers.attention_watch import Segment, watching
 from agentic_gym.trainers.policy import add_lora
 from agentic_gym.trainers.scoring import ROW_ATTENTION, prepare_model
@@ -356,51 +354,6 @@ def test_nothing_to_look_at_is_reported() -> None:
     assert attention_of(model_of("llama"), [], []) == []
 
 
-def test_a_row_that_sees_nothing_is_not_uniform() -> None:
-    """Eager attention makes such a row uniform, and fused attention 0; both look like an answer."""
-    means = RowMeans({0: torch.zeros(1, dtype=torch.long)})
-    segment = Segment(0, 1, 0, LENGTH, torch.tensor([2]))  # padding
-    model = model_of("llama")
-    with torch.no_grad(), watching(model, [segment], means):
-        model(**inputs("left"))
-    assert bool(means.mean(0).isnan().all())
-
-
-@pytest.mark.parametrize("cells", [1, 1 << 20])
-def test_distances_are_those_of_the_definition(cells: int) -> None:
-    model, batch = model_of("qwen3"), inputs("none")
-    rows = torch.arange(4, LENGTH)
-    sums = RowDistances(cap=3, window=(2, 5))
-    segments = [Segment(7, 0, 0, LENGTH, rows)]
-    with torch.no_grad(), watching(model, segments, sums, layers=[0, 2], heads=[1, 2], cells=cells):
-        model(**batch)
-    found = sums.distances(7)
-    weights = torch.stack([eager_weights(model, batch)[n][0, [1, 2]] for n in (0, 2)]).numpy()
-    t, s = np.meshgrid(np.arange(LENGTH), np.arange(LENGTH), indexing="ij")
-    reach = (weights * np.minimum(t - s, 3)).sum(-1)[..., 4:]
-    span = (weights * (t - s)).sum(-1)[..., 4:].mean(-1)
-    influence = np.zeros((2, 2, LENGTH))
-    for position in range(LENGTH):
-        later = [r for r in range(4, LENGTH) if 2 <= r - position <= 5]
-        if later:
-            influence[..., position] = weights[..., later, position].mean(-1)
-    np.testing.assert_allclose(found.reach, reach, atol=1e-5)
-    np.testing.assert_allclose(found.span, span, atol=1e-5)
-    np.testing.assert_allclose(found.influence, influence, atol=1e-5)
-    assert (influence[..., -2:] == 0).all()
-
-
-def test_another_thread_is_not_watched() -> None:
-    model, batch, raw = model_of("llama"), inputs("none"), RowWeights()
-    with torch.no_grad(), watching(model, SEGMENTS, raw):
-        model(**batch)
-        seen = raw.layer(0, 0)
-        thread = threading.Thread(target=lambda: model(**batch))
-        thread.start()
-        thread.join()
-    assert torch.equal(raw.layer(0, 0), seen)
-
-
 def test_models_that_cannot_be_watched_are_refused() -> None:
     with pytest.raises(
         ConfigError, match=r"Gemma2Attention changes its attention scores \(softcap\)"
@@ -430,56 +383,3 @@ def test_packed_rows_longer_than_the_window_are_refused() -> None:
     assert model.config._attn_implementation == ROW_ATTENTION
     with pytest.raises(ConfigError, match="a row has 18 tokens"):
         model(**inputs("none"))
-
-
-def test_a_cache_and_a_missing_pass_are_refused() -> None:
-    model, ids = model_of("llama"), inputs("none")["input_ids"]
-    with torch.no_grad():
-        past = DynamicCache(config=model.config)
-        model(input_ids=ids[:, :5], cache=past)
-        with (
-            pytest.raises(ConfigError, match="18 keys for 13 queries"),
-            watching(model, SEGMENTS, RowWeights()),
-        ):
-            model(input_ids=ids[:, 5:], cache=past)
-    with (
-        pytest.raises(ConfigError, match=r"layers \[1, 2\] of this llama showed no attention"),
-        watching(model, SEGMENTS, RowWeights(), layers=[1, 2]),
-    ):
-        pass
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"layers": []}, "layers=\\[\\]"),
-        ({"layers": 1}, "a share in"),
-        ({"layers": 1.5}, "layers=1.5"),
-        ({"layers": "some"}, "layers='some'"),
-        ({"layers": [0, 3]}, r"layers=\[0, 3\].*\[0, 1, 2\]"),
-        ({"layers": [-4]}, "layers="),
-        ({"heads": [4]}, "from 0 to 3"),
-        ({"heads": []}, "heads="),
-        ({"heads": "first"}, "heads='first'"),
-        ({"tokens": [0, 3]}, "ascend from at least 1"),
-        ({"tokens": [3, 3]}, "ascend"),
-        ({"tokens": [3, 6]}, "at most 5"),
-        ({"groups": [0, 2]}, "without gaps"),
-        ({"groups": [0]}, "give each one"),
-    ],
-)
-def test_impossible_choices_are_refused(options: dict[str, Any], words: str) -> None:
-    tokens = np.asarray(options.pop("tokens", [3, 4]))
-    if "groups" in options:
-        options["groups"] = [np.asarray(options["groups"])]
-    with pytest.raises(ConfigError, match=words):
-        attention_of(model_of("llama"), [trajectory(6)], [tokens], **options)
-
-
-def test_settings_of_sums_and_chunks_are_checked() -> None:
-    with pytest.raises(ConfigError, match="cells=0"):
-        watching(model_of("llama"), SEGMENTS, RowWeights(), cells=0).__enter__()
-    with pytest.raises(ConfigError, match=r"window=\(5, 2\)"):
-        RowDistances(window=(5, 2))
-    with pytest.raises(ConfigError, match="cap=0"):
-        RowDistances(cap=0)

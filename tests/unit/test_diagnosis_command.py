@@ -124,11 +124,11 @@ def test_torch_is_not_loaded(sick: Path) -> None:
 def test_settings_are_read_as_they_are_written(tmp_path: Path) -> None:
     assert read_settings(tmp_path).get("ppo.gamma") is None
     path = tmp_path / "config.yaml"
-    path.write_text("ppo: {gamma: 1e-4, advantage: group}\nschedule: 3\n")
+    path.write_text("ppo: {gamma: 1e-4, report_to: none}\nschedule: 3\n")
     settings = read_settings(tmp_path)
     assert settings.number("ppo.gamma") == 1e-4
-    assert settings.number("ppo.advantage") is None
-    assert settings.number("ppo.advantage.kind", 2.0) == 2.0
+    assert settings.number("ppo.report_to") is None
+    assert settings.number("ppo.report_to.kind", 2.0) == 2.0
     assert settings.schedule is None
     for text in ("[1, 2]", "a: [", "\x00"):
         path.write_text(text)

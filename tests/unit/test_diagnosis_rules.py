@@ -201,7 +201,7 @@ EPISODES: list[tuple[str, Change, dict[str, Any]]] = [
     (
         "equal_groups",
         lambda u, t: paid(t, [0.1 * (int(t.task_id[5:]) % 2), *[0.0] * (len(t.turns) - 1)]),
-        {"config": {"ppo": {"advantage": "group"}}, "group_size": 2},
+        {"config": {"credit": "group"}, "group_size": 2},
     ),
     ("no_spread", lambda u, t: paid(t, [0.0] * len(t.turns)), {}),
     ("credit_too_late", long_and_unpaid, {"config": {"ppo": {"gamma": 0.9}}}),
@@ -334,22 +334,21 @@ def test_a_run_by_groups_has_no_value_head_to_blame() -> None:
     assert [f.name for f in diagnose(RunFacts("run", values))] == ["value_useless"]
 
 
-def test_the_discount_of_tokens_counts_tokens() -> None:
+@pytest.mark.parametrize("credit", ["turn_gae", "token_gae", "outcome+turn_gae"])
+def test_late_credit_is_told_where_nothing_spreads_it(credit: str) -> None:
     points = range(1, 5)
     series = {
         "batch.last_reward": [(step, 1.0) for step in points],
         "batch.turns": [(step, 10.0) for step in points],
-        "trajectories": [(step, 4.0) for step in points],
-        "sampled_tokens": [(step, 4 * 500.0) for step in points],
     }
 
-    def left(kind: str, gamma: float) -> list[float]:
-        settings = Settings({"ppo": {"advantage": kind, "gamma": gamma}})
+    def left(credit: str, gamma: float) -> list[float]:
+        settings = Settings({"credit": credit, "ppo": {"gamma": gamma}})
         return [f.figure for f in diagnose(RunFacts("run", series, settings=settings))]
 
-    assert left("token_gae", 0.99) == [pytest.approx(0.99**500)]
-    assert left("turn_gae", 0.99) == []
-    assert left("turn_gae", 0.9) == [pytest.approx(0.9**10)]
+    assert left(credit, 0.99) == []
+    assert left(credit, 0.9) == [pytest.approx(0.9**10)]
+    assert left(f"attention+{credit}", 0.9) == []
 
 
 def test_a_spell_needs_three_of_four() -> None:

@@ -130,8 +130,8 @@ def test_the_ramp_may_last_half_of_the_run() -> None:
     assert names({}, ppo={"updates": 10, "ramp_updates": 5}) == set()
     assert names({}, ppo={"updates": 10, "ramp_updates": 6}) == {"never_at_full_rate"}
     assert names({}, ppo={"updates": 10, "value_warmup_updates": 6}) == {"never_at_full_rate"}
-    by_groups = {"updates": 10, "value_warmup_updates": 6, "advantage": "group"}
-    assert names({}, ppo=by_groups) == set()
+    by_groups = {"updates": 10, "value_warmup_updates": 6}
+    assert names({}, ppo=by_groups, credit="group") == set()
 
 
 def test_forgetting_needs_having_known() -> None:
@@ -159,15 +159,15 @@ def test_hidden_tests_fall_only_where_visible_ones_rise() -> None:
 
 def test_equal_groups_matter_where_groups_are_compared() -> None:
     equal = {"batch.groups_equal": constant(0.76)}
-    assert names(equal, ppo={"advantage": "group"}) == {"equal_groups"}
-    assert names(equal, ppo={"advantage": "turn_gae"}) == names(equal) == set()
-    assert names({"batch.groups_equal": constant(0.74)}, ppo={"advantage": "group"}) == set()
+    assert names(equal, credit="group") == {"equal_groups"}
+    assert names(equal, credit="turn_gae") == names(equal) == set()
+    assert names({"batch.groups_equal": constant(0.74)}, credit="group") == set()
 
 
 def test_late_credit_needs_a_late_reward_and_many_turns() -> None:
     def late(reward: float, turns: float, gamma: float) -> set[str]:
         series = {"batch.last_reward": constant(reward), "batch.turns": constant(turns)}
-        return names(series, ppo={"advantage": "turn_gae", "gamma": gamma})
+        return names(series, credit="turn_gae", ppo={"gamma": gamma})
 
     assert late(0.91, 8, 0.91) == {"credit_too_late"}
     assert late(0.89, 8, 0.91) == late(0.91, 7, 0.5) == late(0.91, 8, 0.92) == set()

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from agentic_gym.errors import ConfigError
-from agentic_gym.trainers.run_parts import episode_seed
 from agentic_gym.trainers.selection import UniformTasks
+from agentic_gym.trainers.taking_up import episode_seed
 
 
 def test_each_lap_takes_every_task_once_in_an_order_of_its_own() -> None:

@@ -93,9 +93,9 @@ class RunFacts:
     @property
     def by_groups(self) -> bool:
         """Advantages are differences within groups; there is no value head at work."""
-        kind = self.settings.get("ppo.advantage")
+        kind = self.settings.estimator
         if kind is not None:
-            return bool(kind == "group")
+            return kind in ("group", "gigpo")
         return "value" in self.series and not any(value for _, value in self.points("value"))
 
     @property

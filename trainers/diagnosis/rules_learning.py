@@ -39,26 +39,22 @@ def equal_groups(facts: RunFacts) -> Found | None:
 def credit_too_late(facts: RunFacts) -> Found | None:
     """Reward only at the end of long episodes, and a discount that leaves little of it at their beginning."""
     gamma = facts.settings.number("ppo.gamma")
-    kind = facts.settings.get("ppo.advantage")
-    if gamma is None or kind not in ("turn_gae", "token_gae"):
+    spread = set(facts.settings.credit) - {"outcome", "turn_gae", "token_gae"}
+    if gamma is None or facts.settings.estimator not in ("turn_gae", "token_gae") or spread:
         return None
     late = spell(facts.points("batch.last_reward"), lambda share: share >= LATE_REWARD)
     steps = [value for _, value in facts.points("batch.turns")]
     if late is None or not steps or sum(steps) / len(steps) < MANY_TURNS:
         return None
-    if kind == "token_gae":
-        counts = dict(facts.points("trajectories"))
-        steps = [n / counts[s] for s, n in facts.points("sampled_tokens") if counts.get(s)] or steps
     length = sum(steps) / len(steps)
     left = gamma**length
     if left >= GAMMA_LEFT:
         return None
-    unit = "turns" if kind == "turn_gae" else "tokens"
     return Found(
         "warning",
         left,
         GAMMA_LEFT,
-        f"the reward falls on the last turn, {length:.0f} {unit} after the beginning, where a discount of "
+        f"the reward falls on the last turn, {length:.0f} turns after the beginning, where a discount of "
         f"{gamma:g} leaves {left:.2f} of it: first decisions hardly learn from the end.",
         late.since,
         late.until,
@@ -133,11 +129,11 @@ RULES = (
     ),
     Rule(
         "equal_groups",
-        "rewards are equal in more than 0.75 of the groups (`advantage: group`)",
+        "rewards are equal in more than 0.75 of the groups (`credit: group`)",
         (
             Setting("ppo.group_size", "larger"),
             _HARDER,
-            Setting("ppo.advantage", "turn_gae, which compares across tasks"),
+            Setting("credit", "turn_gae, which compares across tasks"),
         ),
         equal_groups,
     ),
@@ -173,7 +169,7 @@ RULES = (
         "under half",
         (
             Setting("ppo.gamma", "1 - 0.69 / turns, or 1"),
-            Setting("ppo.advantage", "turn_gae counts turns, not tokens"),
+            Setting("credit", "attention, or process with env.train_options.process_state"),
             Setting("env.options.reward.progress", "0.2 pays on the way"),
         ),
         credit_too_late,

@@ -214,7 +214,7 @@ RULES = (
             Setting("ppo.value_learning_rate", "up to ten times, or a tenth if value_loss jumps"),
             Setting("ppo.value_warmup_updates", "3"),
             Setting(
-                "ppo.advantage",
+                "credit",
                 "group, which needs no value head (with ppo.group_size of 4 or more)",
             ),
         ),

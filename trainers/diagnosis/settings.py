@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from agentic_gym.errors import ConfigError
+from agentic_gym.rewards.credit.plan import ESTIMATORS
 
 CONFIG_NAME = "config.yaml"
 
@@ -45,6 +46,18 @@ class Settings:
             return float(self.get(key))
         except (TypeError, ValueError):
             return default
+
+    @property
+    def credit(self) -> tuple[str, ...]:
+        """Parts of the credit, if known."""
+        name = self.get("credit")
+        return tuple(name.split("+")) if isinstance(name, str) else ()
+
+    @property
+    def estimator(self) -> str | None:
+        """What makes advantages, if known."""
+        parts = self.credit
+        return next((part for part in parts if part in ESTIMATORS), "turn_gae") if parts else None
 
     @property
     def schedule(self) -> str | None:

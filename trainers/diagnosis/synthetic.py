@@ -29,10 +29,11 @@ _CONFIG: Mapping[str, Any] = {
     "env": {"id": "agentic_gym/SWE-v0", "max_turns": _MAX_TURNS, "goal_reminder_turns": 0},
     "rollout": {"concurrency": 32, "max_tokens_per_episode": 1792},
     "schedule": "sync",
+    "credit": "turn_gae",
     "schedule_options": {},
 }
 _PPO: Mapping[str, Any] = {
-    "learning_rate": 2e-4, "advantage": "turn_gae", "gamma": 1.0, "target_kl": 0.1, "entropy_coef": 0.0,
+    "learning_rate": 2e-4, "gamma": 1.0, "target_kl": 0.1, "entropy_coef": 0.0,
     "value_warmup_updates": 1, "ramp_updates": 0,
 }  # fmt: skip
 

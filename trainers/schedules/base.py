@@ -14,6 +14,10 @@ What a driver promises:
   result that was already on its way may still come as :class:`Finished` or :class:`Failed`, also twice.
   What is asked of a trajectory that has finished, while the schedule does not know it yet, changes nothing
   (:class:`Drop` does take it out).
+- A finished group may be refused (dynamic sampling: its rewards are equal). Its last member's result then
+  comes as a final :class:`Failed` in place of :class:`Finished`: of the one with which as many are finished
+  as a batch has of a group. A group of which the schedule was told that it is complete is never refused. If
+  a restart comes before the verdict, that member is told as parked, and the verdict follows.
 - At most one batch is with the trainer: after :class:`Emit` comes :class:`Trained`, before the next one.
 - :class:`Stage` changes nothing: a driver may ignore it, and a restart forgets it.
 - :class:`Publish` loads the newest weights and is answered by one :class:`Published` a replica.
@@ -83,10 +87,20 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A trajectory ended as ``infra_error``."""
+    """A trajectory ended as ``infra_error``, or its group is refused.
+
+    Attributes:
+        trajectory_id: of it.
+        reason: why.
+        final: it is not tried again: its group is dropped whole, with ``reason``, and does not count as lost;
+            another group takes its place.
+        seconds: that it took, if it is final, without the time in which it was parked.
+    """
 
     trajectory_id: str
     reason: str
+    final: bool = False
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +144,11 @@ class ReplicaLoad:
 
     kv_tokens: int
     kv_capacity: int
+
+    @property
+    def kv_share(self) -> float:
+        """Share of the capacity that is used; 0 where there is none."""
+        return self.kv_tokens / self.kv_capacity if self.kv_capacity else 0.0
 
 
 @dataclass(frozen=True, slots=True)

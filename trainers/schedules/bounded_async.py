@@ -51,7 +51,7 @@ class BoundedAsync:
     A trajectory whose oldest weights have version v is trained when the trainer has version
     ``v + max_staleness`` at the latest: that update is its deadline. Batches are made of complete groups,
     oldest weights first, then in launch order. A batch waits for a group that still runs only where the
-    bound would be broken without it. Nothing is dropped but what broke.
+    bound would be broken without it. Nothing is dropped but what broke or is refused.
 
     Why the bound holds: :class:`~agentic_gym.trainers.schedules.window.Window` counts the untrained groups
     by version and keeps their number such that all of them can be trained in time, (W) for short.
@@ -81,7 +81,7 @@ class BoundedAsync:
             go on, with keys and values of the old weights. ``wait``: they finish under the old weights
             first.
         max_retries: how often a broken trajectory is tried again.
-        max_lost_groups: groups lost in a row, with nothing finished between, before the run halts.
+        max_lost_groups: groups lost in a row, with none completed between, before the run halts.
 
     Raises:
         ConfigError: a number or a word is out of range.
@@ -130,8 +130,8 @@ class BoundedAsync:
                 return self._begin(event)
             case Finished(name):
                 return self._finish(name)
-            case Failed(name, reason):
-                actions = self._fail(name, reason)
+            case Failed(name, reason, final):
+                actions = self._fail(name, reason, final)
                 halted = any(isinstance(action, Halt) for action in actions)
                 return actions if halted else actions + self._advance()
             case Trained(version):
@@ -193,14 +193,14 @@ class BoundedAsync:
             self._window.complete(group.version, group.number)
         return self._advance()
 
-    def _fail(self, name: str, reason: str) -> list[Action]:
+    def _fail(self, name: str, reason: str, final: bool) -> list[Action]:
         book, number = self._book, parse_id(name)[0]
         member = book.find(name)
         if member is None or member.state is State.FINISHED:
             return []
         self._window.leave(book.groups[number].version)
         fresh = self._served >= member.version
-        actions = book.fail(name, reason, version=self._served if fresh else None)
+        actions = book.fail(name, reason, version=self._served if fresh else None, final=final)
         if number in book.groups:
             self._window.enter(book.groups[number].version)
             if not fresh:

@@ -3,6 +3,9 @@
 Infrastructure errors never shrink or bias a batch: a trajectory that broke is tried again with the same task
 and seed; if it keeps breaking, its whole group is dropped with a reason (a group without one member has
 another baseline). When group after group breaks, the run halts.
+
+A group that the driver refuses is dropped whole too, at once and for the driver's reason. It was played to
+its end, so the machinery works, and groups lost before it are forgiven.
 """
 
 from __future__ import annotations
@@ -91,7 +94,7 @@ class GroupBook:
     Args:
         group_size: trajectories of one task, launched together.
         max_retries: how often a broken trajectory is tried again.
-        max_lost_groups: groups lost in a row, with nothing finished between, before the run halts.
+        max_lost_groups: groups lost in a row, with none completed between, before the run halts.
 
     Attributes:
         groups: by number, in launch order.
@@ -202,12 +205,23 @@ class GroupBook:
         group.num_finished += 1
         if group.complete:
             self.complete[group.number] = group
+            self._lost = 0  # of members alone nothing can be trained
         self._retries.pop(name, None)
-        self._lost = 0
         return True
 
+    def unfinished(self, name: str) -> bool:
+        """It is known, and no result of it has come."""
+        member = self.find(name)
+        return member is not None and member.state is not State.FINISHED
+
     def fail(
-        self, name: str, reason: str, *, version: int | None = None, replica: int = ANY
+        self,
+        name: str,
+        reason: str,
+        *,
+        version: int | None = None,
+        replica: int = ANY,
+        final: bool = False,
     ) -> list[Action]:
         """A trajectory broke: it is tried again, or its group is dropped, or the run halts.
 
@@ -216,10 +230,13 @@ class GroupBook:
             reason: why it broke.
             version: that ``replica`` serves: a new attempt samples from it alone. None: as before.
             replica: where it is tried again.
+            final: it is not: its group is refused, and dropped with ``reason``.
         """
-        member = self.find(name)
-        if member is None or member.state is State.FINISHED:
+        if not self.unfinished(name):
             return []
+        if final:
+            self._lost = 0
+            return self.drop(parse_id(name)[0], reason)
         tries = self._retries.get(name, 0) + 1
         if tries <= self._max_retries:
             self._retries[name] = tries

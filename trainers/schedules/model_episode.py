@@ -18,7 +18,7 @@ class Episode:
         left: seconds that it still takes.
         breaks_at: of ``left``; negative: never.
         state: "waiting", "running", "parked", "broken", "late" (finished, and the schedule does not know
-            yet), "finished", "batch", "trained" or "dropped".
+            yet), "finished", "refused" (with its group, as its last), "batch", "trained" or "dropped".
         versions: of the weights that it was sampled from, in the order in which they were.
         replica: that serves it.
         placed: by the schedule, not by the driver.

@@ -14,6 +14,7 @@ from agentic_gym.errors import ScheduleContractError
 from agentic_gym.trainers.schedules import base
 from agentic_gym.trainers.schedules.base import ANY, Schedule
 from agentic_gym.trainers.schedules.model_episode import Episode
+from agentic_gym.trainers.schedules.model_refusals import REASON, Refusals
 from agentic_gym.trainers.schedules.promises import Promises, Weather
 from agentic_gym.trainers.schedules.staging import StageCheck
 
@@ -50,6 +51,7 @@ class ModelRun:
         self.publishing: dict[int, float] = {}
         self.echoes: deque[base.Event] = deque()
         self.stages = StageCheck(promises.group_size, self._breach)
+        self.refusals = Refusals(weather.refusal, promises.group_size, rng, self._breach)
         self.next_group = 0
         self.idle_ticks = 0
         self.last_tick = 0.0
@@ -104,7 +106,8 @@ class ModelRun:
         event = self.echoes.popleft()
         if isinstance(event, base.Finished):
             episode = self.episodes[event.trajectory_id]
-            episode.state = "finished" if episode.state == "late" else episode.state
+            if episode.state == "late":
+                return self.refusals.told(episode, self.episodes)
         return event
 
     def _end(self, episode: Episode) -> base.Event:
@@ -112,11 +115,15 @@ class ModelRun:
             episode.state = "broken"
             event: base.Event = base.Failed(episode.name, "sandbox died")
         else:
-            episode.state = "finished"
-            event = base.Finished(episode.name, episode.length)
+            event = self.refusals.told(episode, self.episodes)
         if self.rng.random() < self.weather.echo:
             self.echoes.append(event)
         return event
+
+    def _come_late(self, episode: Episode) -> None:
+        """It has finished, and the schedule is told later."""
+        episode.state, episode.left = "late", 0.0
+        self.echoes.append(base.Finished(episode.name, episode.length))
 
     def _trained(self) -> base.Event:
         assert self.training is not None
@@ -151,6 +158,7 @@ class ModelRun:
         for action in self.schedule.handle(event):
             self._apply(action)
         self._check_conservation()
+        self.refusals.check()
 
     # ---- misfortune ------------------------------------------------------------------------------
 
@@ -173,6 +181,13 @@ class ModelRun:
                 episode.replica = ANY
                 episode.state = "parked" if episode.placed else "waiting"
         self._send(base.ReplicaDown(replica))
+        for episode in lost:
+            # It may have been resumed meanwhile; what was retried has no versions yet.
+            is_there = (
+                episode.state in {"parked", "waiting"} and episode.placed and episode.versions
+            )
+            if is_there and episode.breaks_at < 0 and self.rng.random() < self.weather.echo:
+                self._send(self.refusals.told(episode, self.episodes))  # its result was on the way
 
     def _revive(self, replica: int) -> base.Event:
         """It is back with the newest weights, or with those of some earlier time."""
@@ -200,6 +215,9 @@ class ModelRun:
             if episode.state in {"waiting", "running", "broken", "parked"}:
                 episode.state = "parked"
                 parked.append(known)
+            elif episode.state == "late" and self.refusals.may_follow():
+                parked.append(known)
+                self._come_late(episode)
             elif episode.state in {"late", "finished"}:
                 episode.state = "finished"
                 finished.append(known)
@@ -233,9 +251,8 @@ class ModelRun:
                     if episode.breaks_at >= 0:
                         self.echoes.append(base.Failed(name, "sandbox died"))
                         return
-                    episode.state, episode.left = "late", 0.0
                     self._sampled_by(episode, self.replicas.get(episode.replica, self.version))
-                    self.echoes.append(base.Finished(name, episode.length))
+                    self._come_late(episode)
             case base.Migrate(name, replica):
                 self._wait(self._expect(action, name, "waiting", "running", "late"), replica)
             case base.Drop(name, reason):
@@ -296,11 +313,12 @@ class ModelRun:
             )
 
     def _drop(self, action: base.Action, name: str, reason: str) -> None:
-        states = "waiting", "running", "broken", "parked", "late", "finished"
+        states = "waiting", "running", "broken", "parked", "late", "finished", "refused"
         episode = self._expect(action, name, *states)
+        self.refusals.dropped(episode, reason)
         if not reason:
             raise self._breach(f"{name} is dropped without a reason")
-        excused = ("broke", "not whole")
+        excused = ("broke", "not whole", REASON)
         if self.promises.keeps_all and not any(word in reason for word in excused):
             raise self._breach(f"{name} is dropped ({reason}), although nothing broke")
         if self.rng.random() < self.weather.echo:

@@ -26,6 +26,7 @@ from agentic_gym.trainers.schedules.base import (
     Drop,
     Emit,
     Event,
+    Failed,
     Finished,
     Known,
     Launch,
@@ -263,9 +264,10 @@ class Switching:
             case Begun():
                 self._book.begin(event)
                 self._version, self._replicas = event.version, dict(event.replicas)
-            case Finished(name, seconds):
-                if self._book.finish(name):
-                    self._tail.observe(seconds)
+            case Finished(name, seconds) if self._book.finish(name):
+                self._tail.observe(seconds)
+            case Failed(name, _, True, seconds) if self._book.unfinished(name):
+                self._tail.observe(seconds)
             case Trained(version):
                 self._version = version
             case Published(version, replica):
@@ -282,10 +284,8 @@ class Switching:
                 self._hour = hour
         if isinstance(event, Begun | Published | ReplicaUp | ReplicaDown):
             self._oldest = min(self._replicas.values(), default=0)
-        if isinstance(event, Begun | Trained):
-            chosen = self._choose()
-            if chosen != self.active:
-                return self._switch(chosen)
+        if isinstance(event, Begun | Trained) and (chosen := self._choose()) != self.active:
+            return self._switch(chosen)
         return self._follow(self._schedule.handle(event))
 
     def state_dict(self) -> dict[str, Any]:

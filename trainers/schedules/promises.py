@@ -15,7 +15,7 @@ class Promises:
         max_staleness: updates that a trained trajectory's oldest weights may be behind the trainer's.
         max_wait: updates between the launch of a trajectory and its end in a batch or a drop.
         single_version: all of a trajectory is sampled by one version.
-        keeps_all: nothing is dropped but what broke, or what a restart found incomplete.
+        keeps_all: nothing is dropped but what broke or was refused, or what a restart found incomplete.
     """
 
     batch_size: int
@@ -28,7 +28,7 @@ class Promises:
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """What goes wrong, as probabilities.
+    """What goes wrong, or is wanted otherwise, as probabilities.
 
     Attributes:
         failure: that an episode breaks, for each attempt.
@@ -36,9 +36,11 @@ class Weather:
         restart: that the run is killed and resumed, for each event.
         echo: that a result, or a failure, comes again later, or for a trajectory that was parked or dropped
             meanwhile.
+        refusal: that a group is refused when its last member finishes; less than 1.
     """
 
     failure: float = 0.0
     death: float = 0.0
     restart: float = 0.0
     echo: float = 0.0
+    refusal: float = 0.0

@@ -74,7 +74,7 @@ class Relay:
         buffer_size: trajectories that are launched and not yet trained, above which nothing is launched.
             None: ten batches.
         max_retries: how often a broken trajectory is tried again.
-        max_lost_groups: groups lost in a row, with nothing finished between, before the run halts.
+        max_lost_groups: groups lost in a row, with none completed between, before the run halts.
 
     Attributes:
         num_repacks: replicas that repacking has emptied.
@@ -136,8 +136,8 @@ class Relay:
                 return self._begin(event)
             case base.Finished(name):
                 return self._finish(name)
-            case base.Failed(name, reason):
-                return self._fail(name, reason)
+            case base.Failed(name, reason, final):
+                return self._refuse(name, reason) if final else self._fail(name, reason)
             case base.Trained(version):
                 self._version = self._window.update = version
                 actions = self._repack() if math.isfinite(self._repack_seconds) else []
@@ -216,6 +216,13 @@ class Relay:
             self._window.enter(group.version)
         halted = any(isinstance(action, base.Halt) for action in actions)
         return actions if halted else actions + self._advance()
+
+    def _refuse(self, name: str, reason: str) -> list[base.Action]:
+        """Takes out a group that was refused. Its last member may be parked: its result was on the way."""
+        if not self._book.unfinished(name):
+            return []
+        self._window.leave(self._book.groups[base.parse_id(name)[0]].version)
+        return self._book.fail(name, reason, final=True) + self._advance()
 
     def _lose(self, number: int) -> list[base.Action]:
         if self._caches.pop(number, None) is None:

@@ -66,8 +66,8 @@ class Streaming:
       that any more, it starts again from nothing under newer weights, and so it does after a restart.
       Until there are such, it stays parked and nothing new is launched.
 
-    Every trajectory is in a batch at most ``window`` updates after its launch, or dropped because it broke.
-    Each time that one of its group must start again under newer weights adds at most ``window``.
+    Every trajectory is in a batch at most ``window`` updates after its launch, or dropped because it broke or
+    is refused. Each time that one of its group must start again under newer weights adds at most ``window``.
 
     Args:
         batch_size: trajectories of an update.
@@ -79,7 +79,7 @@ class Streaming:
             until less than one does or the trainer itself waits. At least one always generates. Needs a
             window of 2: with 1 no more than one batch ever waits.
         max_retries: how often a broken trajectory is tried again.
-        max_lost_groups: groups lost in a row, with nothing finished between, before the run halts.
+        max_lost_groups: groups lost in a row, with none completed between, before the run halts.
 
     Raises:
         ConfigError: a number is out of range.
@@ -120,8 +120,8 @@ class Streaming:
                 return self._begin(event)
             case Finished(name):
                 return self._finish(name)
-            case Failed(name, reason):
-                return self._fail(name, reason)
+            case Failed(name, reason, final):
+                return self._fail(name, reason, final)
             case Trained(version):
                 self._version = self._window.update = version
             case Published(version, replica):
@@ -172,15 +172,16 @@ class Streaming:
         # Shares change with every trajectory: that is left to the next tick, but for a replica that is free.
         return self._advance(replan=not self._book.running_on.get(member.replica))
 
-    def _fail(self, name: str, reason: str) -> list[Action]:
+    def _fail(self, name: str, reason: str, final: bool) -> list[Action]:
         member = self._book.find(name)
-        # What is parked will be started in any case; if it is broken, it says so again.
-        if member is None or member.state is not State.RUNNING:
+        if member is None or member.state is State.FINISHED:
             return []
+        if member.state is State.PARKED and not final:
+            return []  # it will be started in any case; if it is broken, it says so again
         number = parse_id(name)[0]
         version = self._book.groups[number].version
         # Tried again under the same weights: the members of a group are compared with each other.
-        actions = self._book.fail(name, reason, replica=member.replica)
+        actions = self._book.fail(name, reason, replica=member.replica, final=final)
         dropped = number not in self._book.groups
         if dropped:
             self._window.leave(version)

@@ -36,7 +36,7 @@ class Sync:
         batch_size: trajectories of an update.
         group_size: trajectories of one task, launched together.
         max_retries: how often a broken trajectory is tried again.
-        max_lost_groups: groups lost in a row, with nothing finished between, before the run halts.
+        max_lost_groups: groups lost in a row, with none completed between, before the run halts.
         stage: say of each group of the batch that it is complete, for a trainer that begins before all are.
     """
 
@@ -64,8 +64,8 @@ class Sync:
                 return self._begin(event)
             case Finished(name):
                 return self._advance() if self._book.finish(name) else []
-            case Failed(name, reason):
-                actions = self._book.fail(name, reason)
+            case Failed(name, reason, final):
+                actions = self._book.fail(name, reason, final=final)
                 halted = any(isinstance(action, Halt) for action in actions)
                 return actions if halted else actions + self._advance()
             case Trained(version):

@@ -11,8 +11,8 @@ among all that were launched, and a group that finishes beyond the batch is kept
 What the trained lengths are a sample of:
 
 - ``carry="resume"``, the default: an interrupted trajectory goes on from its prefix, under the newer weights
-  (each token keeps its version). Every group launched is trained exactly once, so over the run the trained
-  lengths are those of plain sampling. Within one update they are not: short rounds train quick groups.
+  (each token keeps its version). Every group that is not refused is trained exactly once, so over the run
+  the lengths are those of plain sampling. Within one update they are not: short rounds train quick groups.
 - ``carry="restart"``, the paper's: the first attempt is dropped and its task is played anew. With the share q
   of long episodes, a long one is trained only if it is long twice: q² of what is trained, not q.
 - ``response_redundancy`` above 1: the first ``group_size`` to finish are kept, the others dropped. Of ten
@@ -24,7 +24,7 @@ at most N−b and trains P: at most N−1 are in hand after it. A round that lau
 hand. So k = ⌊(N−1)/P⌋ rounds after a group came on the queue, fewer than P are left that are as old, and the
 next long round, which takes the P oldest in hand, takes it; that comes at the latest when it has waited W
 rounds. Hence a trajectory ends at most 1 + max(W, k) updates later than the first that could have trained it
-(:attr:`TailBatching.max_wait`). Restarts and lost groups do not lengthen that.
+(:attr:`TailBatching.max_wait`). Restarts, lost groups and refused ones do not lengthen that.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class TailBatching:
         reserve: share of a batch's groups, the oldest on the queue, that go on beside short rounds.
         max_wait_rounds: rounds after which the oldest group on the queue brings about a long round.
         max_retries: how often a broken trajectory is tried again.
-        max_lost_groups: groups lost in a row, with nothing finished between, before the run halts.
+        max_lost_groups: groups lost in a row, with none completed between, before the run halts.
         stage: say which groups are certain to be in the batch, for a trainer that begins before it is whole.
 
     Attributes:
@@ -125,7 +125,6 @@ class TailBatching:
         self._rate = TailRate(window=span, memory=span)
         self._launched: dict[int, int] = {}  # version at which each group was
         self._seconds: dict[int, float] = {}  # of the slowest member that has finished
-
         self._stager = Stager(stage)
         self._version = 0
         self._replicas: set[int] = set()
@@ -153,12 +152,10 @@ class TailBatching:
         match event:
             case Begun():
                 return self._begin(event) + self._advance()
-            case Finished(name, seconds):
-                if not self._book.finish(name):
-                    return []
+            case Finished(name, seconds) if self._book.finish(name):
                 return self._finished(parse_id(name)[0], seconds) + self._advance()
-            case Failed(name, reason):
-                return self._failed(name, reason)
+            case Failed():
+                return self._failed(event)
             case Trained(version):
                 self._version, self._stale = version, set(self._replicas)
                 self._training = False
@@ -177,7 +174,7 @@ class TailBatching:
                 self._replicas.discard(replica)
                 self._stale.discard(replica)
                 return self._advance()
-            case Tick():
+            case Finished() | Tick():
                 return []
 
     def state_dict(self) -> dict[str, Any]:
@@ -235,16 +232,19 @@ class TailBatching:
         self._unlist(number)
         return self._cut(group)
 
-    def _failed(self, name: str, reason: str) -> list[Action]:
-        number, member = parse_id(name)[0], self._book.find(name)
+    def _failed(self, event: Failed) -> list[Action]:
+        name, number = event.trajectory_id, parse_id(event.trajectory_id)[0]
+        member = self._book.find(name)
         parked = member is not None and member.state is State.PARKED
-        actions = self._book.fail(name, reason)
+        if event.final and self._book.unfinished(name):
+            # It was played like the others: without it, the rate would be that of the groups kept.
+            self._rate.observe(max(event.seconds, self._seconds.get(number, 0.0)))
+        actions = self._book.fail(name, event.reason, final=event.final)
         if any(isinstance(action, Halt) for action in actions):
             return actions
         if number not in self._book.groups:
             self._missing += number in self._round
-            if self._batch is not None:
-                self._batch.pop(number, None)
+            (self._batch or {}).pop(number, None)
             self._forget(number)
         elif parked:
             # It broke as it was interrupted: its new attempt waits until its group's turn.

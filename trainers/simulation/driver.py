@@ -5,8 +5,8 @@ a run has millions of them: a turn costs an event for its tokens and one for its
 
 What is promised of a driver (:mod:`agentic_gym.trainers.schedules.base`) holds, with two freedoms taken:
 ticks come less often on a large cluster (:func:`~agentic_gym.trainers.simulation.cluster.tick_seconds`),
-and results are never late or doubled; :func:`~agentic_gym.trainers.schedules.checking.check_schedule` is
-for that, and for restarts.
+and results are never late, doubled or refused;
+:func:`~agentic_gym.trainers.schedules.checking.check_schedule` is for that, and for restarts.
 """
 
 from __future__ import annotations
