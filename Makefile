@@ -41,6 +41,7 @@ bench: $(STAMP)
 	for name in engine batching tests_runner reset episodes; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 	$(BIN)/python benchmarks/schedules.py --quick
 	$(BIN)/python benchmarks/paper_tables.py --quick
+	for name in attention_rows credit selection; do $(BIN)/python benchmarks/$$name.py --quick || exit 1; done
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache

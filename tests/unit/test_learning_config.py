@@ -30,7 +30,7 @@ def test_the_default_is_what_it_was() -> None:
     usual = config()
     assert credit_of(usual).assigners == ()
     assert ppo_args(usual, Path("x")).advantage == "turn_gae"
-    assert refill_of(usual) is filter_of(usual) is rubric_of(usual) is None
+    assert (refill_of(usual), filter_of(usual), rubric_of(usual)) == (None, None, None)
     assert isinstance(selector_of(usual, [TaskFacts("a")]), UniformTasks)
 
 
