@@ -105,6 +105,7 @@ class Rollout:
         *,
         progress: bool = True,
         description: str = "episodes",
+        on_finished: Callable[[Trajectory], object] = lambda trajectory: None,
     ) -> list[Trajectory]:
         """Plays launches and returns their trajectories in the order of the launches.
 
@@ -112,9 +113,11 @@ class Rollout:
             launches: what to play.
             progress: show a bar on standard error.
             description: beside the bar.
+            on_finished: called with each trajectory as it is finished, to keep it in case the others never
+                are.
         """
         wanted = list(launches)
-        found = self.call(self._gather(wanted, progress=progress, description=description))
+        found = self.call(self._gather(wanted, on_finished, progress, description))
         return [found[launch.trajectory_id] for launch in wanted]
 
     def call(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
@@ -182,7 +185,11 @@ class Rollout:
         return self._gate[1]
 
     async def _gather(
-        self, launches: list[Launch], *, progress: bool, description: str
+        self,
+        launches: list[Launch],
+        on_finished: Callable[[Trajectory], object],
+        progress: bool,
+        description: str,
     ) -> dict[str, Trajectory]:
         from rich.console import Console
         from rich.progress import Progress
@@ -194,6 +201,7 @@ class Rollout:
             async with contextlib.aclosing(self.run(launches)) as trajectories:
                 async for trajectory in trajectories:
                     found[trajectory.trajectory_id] = trajectory
+                    on_finished(trajectory)
                     solved += trajectory.outcome is Outcome.SOLVED
                     label = f"{description} · {solved} of {len(found)} solved"
                     bar.update(job, advance=1, description=label)

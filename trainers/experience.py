@@ -19,8 +19,8 @@ from agentic_gym.rewards.credit.base import AttentionFacts, CreditBatch, turn_st
 from agentic_gym.rewards.credit.estimators import group_advantages, token_gae, turn_gae
 from agentic_gym.rewards.credit.gigpo import gigpo_advantages
 from agentic_gym.rewards.credit.plan import CreditPlan
-from agentic_gym.trainers import advantages as adv
 from agentic_gym.store import TokenCredit
+from agentic_gym.trainers import advantages as adv
 from agentic_gym.trainers.batching import Row, make_rows
 from agentic_gym.types import Trajectory
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentic_gym.difficulty import read_profile
 from agentic_gym.errors import ConfigError
 from agentic_gym.rewards.credit.plan import CreditPlan, make_credit
 from agentic_gym.rewards.rubric import Rubric
@@ -12,7 +13,7 @@ from agentic_gym.trainers.run_config import TrainConfig
 from agentic_gym.trainers.selection.base import TaskFacts, TaskSelector
 from agentic_gym.trainers.selection.filters import TrajectoryFilter
 from agentic_gym.trainers.selection.refill import Refill
-from agentic_gym.trainers.selection.registry import make_selector
+from agentic_gym.trainers.selection.registry import make_selector, selection_options
 
 _POTENTIALS = ("process", "model")
 
@@ -88,6 +89,19 @@ def _check(config: TrainConfig, plan: CreditPlan, parts: Sequence[str]) -> None:
         raise ConfigError(
             "ppo.stream begins with groups before their batch is filtered: leave out filters, or stream"
         )
+
+
+def check_selection(config: TrainConfig) -> None:
+    """Refuses what is wrong with the selection whatever the tasks are: its name, its profile's file.
+
+    Raises:
+        ConfigError: there is none of that name, or the profile cannot be read.
+    """
+    known = selection_options(config.selection)
+    profile = config.selection_options.get("profile")
+    # A selector of one's own may mean something else by the word.
+    if isinstance(profile, str) and "profile" in known and ":" not in config.selection:
+        read_profile(profile)
 
 
 def selector_of(config: TrainConfig, tasks: Sequence[TaskFacts]) -> TaskSelector:

@@ -32,7 +32,7 @@ from agentic_gym.report import write_report
 from agentic_gym.rollout import Launch, Rollout
 from agentic_gym.store import RunStore
 from agentic_gym.trainers.assembly import CHECKPOINT_FOLDER, Assembly
-from agentic_gym.trainers.learning import rubric_of
+from agentic_gym.trainers.learning import check_selection, rubric_of
 from agentic_gym.trainers.models import check_source
 from agentic_gym.trainers.phase_times import PhaseTimes
 from agentic_gym.trainers.ppo_args import ppo_args
@@ -42,7 +42,6 @@ from agentic_gym.trainers.run_config import (
     import_object,
     schedule_of,
 )
-from agentic_gym.trainers.selection.registry import selection_options
 from agentic_gym.types import Trajectory
 
 CONFIG_FILE = "config.yaml"
@@ -91,7 +90,7 @@ class Pipeline:
         if config.ppo.updates:
             ppo_args(config, config.output_dir / CHECKPOINT_FOLDER)
             rubric_of(config)
-            selection_options(config.selection)
+            check_selection(config)
         _claim(config, resume=resume)
         self._store = RunStore(config.output_dir)
         self._store.put_state("name", config.name)

@@ -8,13 +8,14 @@ it is.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
 from agentic_gym.evaluation import EvalResult, success_by_task, summarise
 from agentic_gym.metrics import Interval, paired_difference, percentiles
+from agentic_gym.report.credit import CreditFacts, gather_credit
 from agentic_gym.report.rounds import draw_round
 from agentic_gym.store import LedgerCounts, RunStore
 from agentic_gym.types import Outcome, Trajectory
@@ -33,6 +34,7 @@ CURVES: dict[str, dict[str, str]] = {
     "Value loss": {"value_loss": ""},
     "Explained variance of the value head": {"explained_variance": ""},
     "Gradient norm": {"grad_norm": ""},
+    "Credit of the last turn, share in long episodes": {"late_credit_share": ""},
     "Engine against trainer, mean |Δp|": {"probability_mismatch": ""},
     "Idle, share of time": {"trainer_idle_share": "trainer", "engine_idle_share": "engine"},
     "Parked, share of the episodes' time": {"parked_share": ""},
@@ -111,6 +113,29 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
+class Stock:
+    """What was trained against what there is, of one error class or repository.
+
+    Attributes:
+        name: of it.
+        available: share of the tasks.
+        tasks: their number.
+        trained: share of the groups that were trained.
+        groups: their number.
+        quota: share that it is due; None where nothing is.
+        starving: it was trained far less than that of late.
+    """
+
+    name: str
+    available: float
+    tasks: int
+    trained: float
+    groups: int
+    quota: float | None
+    starving: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """Everything on the page.
 
@@ -124,6 +149,8 @@ class Facts:
         episode_s: label, number of episodes, and P50, P90, P99 of their seconds.
         sample: trajectories to read.
         last_round: picture of when the episodes of the last batch ran, if that is known.
+        credit: of some episodes that were trained, if it was kept.
+        selection: what was trained against what there is, by axis.
     """
 
     counts: LedgerCounts
@@ -135,14 +162,20 @@ class Facts:
     episode_s: tuple[tuple[str, int, dict[str, float]], ...]
     sample: Sample = field(default_factory=Sample)
     last_round: Markup | None = None
+    credit: CreditFacts | None = None
+    selection: dict[str, tuple[Stock, ...]] = field(default_factory=dict)
 
 
-def gather(store: RunStore, *, max_trajectories: int = 40) -> Facts:
+def gather(store: RunStore, *, max_trajectories: int = 40, credit_of: Sequence[str] = ()) -> Facts:
     """Reads a run.
 
     Args:
         store: of the run.
         max_trajectories: most that are shown turn by turn.
+        credit_of: ids of trained trajectories whose credit is shown, beside some of the last batch.
+
+    Raises:
+        StoreError: the credit of one of them was not kept.
     """
     evals = {name: store.eval_trajectories(name) for name in store.evals()}
     metrics = {name: store.metrics(name) for name in store.metric_names()}
@@ -169,7 +202,36 @@ def gather(store: RunStore, *, max_trajectories: int = 40) -> Facts:
         episode_s=tuple((name, len(ts), percentiles(ts)) for name, ts in played.items() if ts),
         sample=pick_sample(evals, max_trajectories),
         last_round=_last_round(store),
+        credit=gather_credit(store, credit_of),
+        selection={
+            axis: stock(parts)
+            for axis, parts in store.get_state("selection_summary", {}).items()
+            if parts
+        },
     )
+
+
+def stock(parts: Mapping[str, Mapping[str, float]]) -> tuple[Stock, ...]:
+    """Rows of one axis, those with the most tasks first.
+
+    Args:
+        parts: by name ``available`` tasks and ``trained`` groups, perhaps ``quota`` and ``starving``.
+    """
+    tasks = sum(part["available"] for part in parts.values())
+    groups = sum(part["trained"] for part in parts.values())
+    rows = (
+        Stock(
+            name=name,
+            available=part["available"] / max(tasks, 1),
+            tasks=int(part["available"]),
+            trained=part["trained"] / max(groups, 1),
+            groups=int(part["trained"]),
+            quota=part.get("quota"),
+            starving=bool(part.get("starving", 0)),
+        )
+        for name, part in parts.items()
+    )
+    return tuple(sorted(rows, key=lambda row: (-row.tasks, row.name)))
 
 
 def _last_round(store: RunStore) -> Markup | None:

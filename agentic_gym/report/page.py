@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.resources
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import jinja2
@@ -22,17 +23,21 @@ _MAX_CHARS = 6000
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
-def write_report(run_folder: str | os.PathLike[str]) -> Path:
+def write_report(run_folder: str | os.PathLike[str], *, credit_of: Sequence[str] = ()) -> Path:
     """Writes ``report.html`` into a run's folder, in place of an earlier one. Returns its path.
 
     The run is called as its store says (state ``name``), or else as its folder.
 
+    Args:
+        run_folder: of the run.
+        credit_of: ids of trained trajectories whose credit is shown, beside some of the last batch.
+
     Raises:
-        StoreError: there is no readable store in the folder.
+        StoreError: there is no readable store in the folder, or no credit of such a trajectory in it.
     """
     folder = Path(run_folder)
     with RunStore(folder, readonly=True) as store:
-        facts = gather(store)
+        facts = gather(store, credit_of=credit_of)
         name = str(store.get_state("name", folder.resolve().name))
     path = folder / CONFIG_NAME
     try:

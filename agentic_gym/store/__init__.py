@@ -1,4 +1,4 @@
-"""The store of one run: ledger, trajectories, batches, checkpoints, evaluations, metrics, state.
+"""The store of one run: ledger, trajectories, batches, credit, checkpoints, evaluations, metrics, state.
 
 One SQLite file in WAL mode, so that a run killed at any instant resumes with nothing lost and nothing
 trained twice, while other processes read it. The ledger obeys a conservation law (DESIGN §4): every
@@ -14,7 +14,8 @@ Rejected: JSON lines beside the checkpoints (a torn last line, no transaction ov
 ledger), pickles (unsafe to open, tied to class layout), and one file a trajectory (no atomic batch).
 """
 
+from agentic_gym.store.credit import TokenCredit
 from agentic_gym.store.ledger import LaunchRecord, LedgerCounts
 from agentic_gym.store.run import RunStore
 
-__all__ = ["LaunchRecord", "LedgerCounts", "RunStore"]
+__all__ = ["LaunchRecord", "LedgerCounts", "RunStore", "TokenCredit"]

@@ -14,7 +14,9 @@ import numpy.typing as npt
 
 from agentic_gym.errors import StoreError
 
-CREDIT_TABLE = "CREATE TABLE IF NOT EXISTS credit (trajectory_id TEXT PRIMARY KEY, record BLOB NOT NULL)"
+CREDIT_TABLE = (
+    "CREATE TABLE IF NOT EXISTS credit (trajectory_id TEXT PRIMARY KEY, record BLOB NOT NULL)"
+)
 
 _LEVEL = 1
 """Rewards are mostly 0 and advantages of a turn often alike: a few hundred bytes of several thousand."""

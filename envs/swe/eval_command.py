@@ -12,9 +12,11 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from agentic_gym.ablation import ReminderAblation, ablate_goal_reminder
 from agentic_gym.agent import Agent, LMAgent, PolicyAgent
 from agentic_gym.cli import Command
 from agentic_gym.config import ReadWhen, StrictConfig, dump_config, load_config, read_yaml
+from agentic_gym.env_thread import EnvFactory
 from agentic_gym.envs.swe.baselines import BASELINES, make_baseline
 from agentic_gym.envs.swe.settings import choose_backend, load
 from agentic_gym.envs.swe.task import SWETask
@@ -39,8 +41,8 @@ RESULT = "eval.json"
 _WRITTEN = ("config.yaml", "run.sqlite", "run.sqlite-wal", "run.sqlite-shm")
 
 
-class EvalConfig(StrictConfig):
-    """Settings of an evaluation.
+class PlayConfig(StrictConfig):
+    """Who plays which tasks, and how.
 
     Attributes:
         agent: gold, noop, random, scripted, or the folder of a causal LM.
@@ -48,7 +50,7 @@ class EvalConfig(StrictConfig):
         split: which split of it; empty for all.
         num_tasks: the first so many tasks; 0 for all.
         samples: episodes a task.
-        seed: of the evaluation.
+        seed: of the episodes.
         max_turns: turn limit of an episode.
         max_source_chars: keep the tasks whose source is as short; 0 for all.
         compact: short observations and few tools, for small models.
@@ -60,7 +62,7 @@ class EvalConfig(StrictConfig):
             sample.
         max_tokens_per_turn: of a language model.
         max_tokens_per_episode: of a language model.
-        output_dir: where ``eval.json``, the trajectories and the settings go.
+        output_dir: where results, trajectories and settings go.
     """
 
     agent: str
@@ -93,12 +95,47 @@ class EvalConfig(StrictConfig):
         return self
 
 
+class EvalConfig(PlayConfig):
+    """Settings of an evaluation.
+
+    Attributes:
+        ablate_goal_reminder: play everything twice, the second time with the task re-stated every so many
+            turns, and compare; 0 for one plain evaluation.
+        output_dir: where ``eval.json``, the trajectories and the settings go.
+    """
+
+    ablate_goal_reminder: Annotated[int, Field(ge=0)] = 0
+    output_dir: Path | None = None
+
+    @model_validator(mode="after")
+    def _refuse_reminders_that_come_too_late(self) -> Self:
+        if self.ablate_goal_reminder >= self.max_turns:
+            raise ValueError(
+                f"ablate_goal_reminder={self.ablate_goal_reminder} must be below "
+                f"max_turns={self.max_turns}: no episode would see a reminder"
+            )
+        return self
+
+
 def check_eval(config: EvalConfig) -> Sequence[SWETask]:
     """The tasks of an evaluation whose settings have all been looked at; loads no model, writes nothing.
 
     Raises:
-        ConfigError: the agent is neither a baseline nor the folder of a model, the backend is unknown, or
-            the output folder is taken.
+        ConfigError: see :func:`check_players`; or the output folder is taken.
+        TaskError: the tasks cannot be loaded.
+        SandboxUnavailable: no backend works here.
+    """
+    tasks = check_players(config)
+    if config.output_dir is not None:
+        _refuse_taken(config.output_dir)
+    return tasks
+
+
+def check_players(config: PlayConfig) -> Sequence[SWETask]:
+    """The tasks to play, once it is known that agent and sandboxes could be made.
+
+    Raises:
+        ConfigError: the agent is neither a baseline nor the folder of a model, or the backend is unknown.
         TaskError: the tasks cannot be loaded.
         SandboxUnavailable: no backend works here.
     """
@@ -109,8 +146,6 @@ def check_eval(config: EvalConfig) -> Sequence[SWETask]:
             "(written by save_pretrained) has that path"
         )
     choose_backend(config.backend, allow_unsafe=config.allow_unsafe)
-    if config.output_dir is not None:
-        _refuse_taken(config.output_dir)
     return found[: config.num_tasks or None]
 
 
@@ -122,19 +157,15 @@ def run_eval(config: EvalConfig) -> EvalResult:
         TaskError: the tasks cannot be loaded.
         SandboxUnavailable: no backend works here.
     """
+    if config.ablate_goal_reminder:
+        raise ConfigError(
+            f"ablate_goal_reminder={config.ablate_goal_reminder} compares two evaluations of one agent: "
+            "use `agentic-gym eval` or run_ablation for it, or remove it"
+        )
     tasks = check_eval(config)
-    options: dict[str, Any] = {"backend": config.backend, "allow_unsafe": config.allow_unsafe}
-    if config.compact:
-        options |= COMPACT | {"sandboxes": config.sandboxes}
-    with _claimed(config) as store, _agents(config, tasks) as agents:
+    with claimed(config) as store, players(config, tasks) as agents:
         result = evaluate(
-            lambda: make(
-                "agentic_gym/SWE-v0",
-                tasks=tasks,
-                split=None,
-                max_turns=config.max_turns,
-                **options,
-            ),
+            env_factory(config, tasks),
             agent_factory=agents,
             task_ids=[task.task_id for task in tasks],
             samples_per_task=config.samples,
@@ -146,6 +177,43 @@ def run_eval(config: EvalConfig) -> EvalResult:
     if config.output_dir is not None:
         (config.output_dir / RESULT).write_text(result.to_json())
     return result
+
+
+def run_ablation(config: EvalConfig) -> ReminderAblation:
+    """Evaluates one agent without and with reminders of the task, as ``ablate_goal_reminder`` says.
+
+    Raises:
+        ConfigError: see :func:`run_eval`; or ``ablate_goal_reminder`` is 0.
+        TaskError: the tasks cannot be loaded.
+        SandboxUnavailable: no backend works here.
+    """
+    if not config.ablate_goal_reminder:
+        raise ConfigError("ablate_goal_reminder=0 compares nothing: give turns between reminders")
+    tasks = check_eval(config)
+    with claimed(config) as store, players(config, tasks) as agents:
+        ablation = ablate_goal_reminder(
+            env_factory(config, tasks),
+            agents,
+            every=config.ablate_goal_reminder,
+            task_ids=[task.task_id for task in tasks],
+            samples_per_task=config.samples,
+            concurrency=config.concurrency,
+            seed=config.seed,
+            store=store,
+        )
+    if config.output_dir is not None:
+        (config.output_dir / RESULT).write_text(ablation.to_json())
+    return ablation
+
+
+def env_factory(config: PlayConfig, tasks: Sequence[SWETask]) -> EnvFactory:
+    """Makes environments with these tasks, as an evaluation's settings say."""
+    options: dict[str, Any] = {"backend": config.backend, "allow_unsafe": config.allow_unsafe}
+    if config.compact:
+        options |= COMPACT | {"sandboxes": config.sandboxes}
+    return lambda: make(
+        "agentic_gym/SWE-v0", tasks=tasks, split=None, max_turns=config.max_turns, **options
+    )
 
 
 def _is_model(folder: Path) -> bool:
@@ -164,7 +232,7 @@ def _refuse_taken(folder: Path) -> None:
 
 
 @contextmanager
-def _claimed(config: EvalConfig) -> Iterator[RunStore | None]:
+def claimed(config: PlayConfig) -> Iterator[RunStore | None]:
     """The store in the output folder; what was made is removed again if no episode came to be kept."""
     folder = config.output_dir
     if folder is None:
@@ -180,7 +248,7 @@ def _claimed(config: EvalConfig) -> Iterator[RunStore | None]:
                 yield store
                 kept = True
             finally:
-                kept = kept or bool(store.evals())
+                kept = kept or bool(store.evals() or store.counts().buffered)
     finally:
         if not kept:
             _remove(folder, new)
@@ -196,7 +264,7 @@ def _remove(folder: Path, new: Sequence[Path]) -> None:
 
 
 @contextmanager
-def _agents(config: EvalConfig, tasks: Sequence[SWETask]) -> Iterator[AgentFactory]:
+def players(config: PlayConfig, tasks: Sequence[SWETask]) -> Iterator[AgentFactory]:
     """Makes agents for the episodes: of a baseline, or of a language model in an engine."""
     if config.agent in BASELINES:
         by_id = {task.task_id: task for task in tasks}
@@ -227,6 +295,9 @@ def _agents(config: EvalConfig, tasks: Sequence[SWETask]) -> Iterator[AgentFacto
 def run(argv: list[str]) -> int:
     """Runs the command."""
     config = load_config(EvalConfig, argv, prog="agentic-gym eval")
+    if config.ablate_goal_reminder:
+        print(run_ablation(config).render(config.agent), end="")
+        return 0
     result = run_eval(config)
     print(result.render(config.agent), end="")
     if config.output_dir is not None:

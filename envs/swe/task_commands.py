@@ -1,4 +1,4 @@
-"""``agentic-gym tasks``: makes, lists, shows and validates sets of software-engineering tasks."""
+"""``agentic-gym tasks``: makes, lists, shows, validates and profiles sets of software-engineering tasks."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from rich.table import Table
 
 from agentic_gym.cli import Command
 from agentic_gym.config import StrictConfig, parse_flags
+from agentic_gym.envs.swe import profile_command
 from agentic_gym.envs.swe.grading import Grader
 from agentic_gym.envs.swe.pocket import (
     BUNDLED,
@@ -31,12 +32,13 @@ from agentic_gym.errors import TaskError
 from agentic_gym.sandbox.select import select_backend
 from agentic_gym.suggest import nearest_or_all
 
-_USAGE = """usage: agentic-gym tasks make|list|show|validate …
+_USAGE = """usage: agentic-gym tasks make|list|show|validate|profile …
 
   make pocket          build the bundled task set anew
   list [SET]           list the tasks of a set or file (default: pocket)
   show ID              one task: what the agent is told, the bug, the tests
   validate [SET]       grade the gold patch and no edit, several times each
+  profile              how often a policy solves each task: which are worth training
 
 SET is a bundled set's name or a JSONL file. agentic-gym tasks ACTION --help tells more."""
 
@@ -228,6 +230,7 @@ _ACTIONS: dict[str, Callable[[list[str]], int]] = {
     "list": _list,
     "show": _show,
     "validate": _validate,
+    "profile": profile_command.run,
 }
 
-TASKS = Command("tasks", "make, list, show and validate task sets", run)
+TASKS = Command("tasks", "make, list, show, validate and profile task sets", run)

@@ -203,6 +203,12 @@ def test_a_whole_run_begins_with_its_gradients_early(model: Path, tmp_path: Path
         assert len(shares) == 2
         assert all(0 <= share < 1 for share in shares)
         assert store.check_conservation().trained == 8
+        for trajectory in store.finished():
+            credit = store.credit(trajectory.trajectory_id)
+            assert credit is not None
+            assert trajectory.tokens is not None
+            assert len(credit.advantages) == int(trajectory.tokens.sampled[1:].sum())
+    assert "<h2>Credit</h2>" in (tmp_path / "report.html").read_text()
 
 
 def test_a_preflight_of_a_run_without_ppo_tries_no_update_and_says_so(

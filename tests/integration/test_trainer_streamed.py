@@ -137,11 +137,18 @@ def test_an_update_in_pieces_is_the_update_of_the_whole(
     for name, tensor in parameters(streamed).items():
         torch.testing.assert_close(tensor, expected[name], atol=2e-6, rtol=1e-4, msg=name)
     assert any((expected[name] - start[name]).abs().max() > 1e-3 for name in start)
+    numbered = iter(batches())
     for one, other in zip(whole.updates, pieces.updates, strict=True):
         assert 0.5 < other.metrics["streamed_share"] < 1
         assert other.metrics["optimizer_steps"] == 1
         for name in SAME:
             assert other.metrics[name] == pytest.approx(one.metrics[name], rel=1e-3, abs=1e-5), name
+        assert list(other.credit) == list(one.credit) == [t.trajectory_id for t in next(numbered)]
+        for name, credit in one.credit.items():
+            np.testing.assert_array_equal(other.credit[name].rewards, credit.rewards)
+            np.testing.assert_allclose(
+                other.credit[name].advantages, credit.advantages, rtol=1e-3, atol=1e-4
+            )
 
 
 def test_the_same_pieces_give_the_same_bits_and_other_orders_nearly_so(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from agentic_gym.cli import main
 from agentic_gym.config import dump_config
 from agentic_gym.envs.swe import eval_command
-from agentic_gym.envs.swe.eval_command import EVAL, EvalConfig, run_eval
+from agentic_gym.envs.swe.eval_command import EVAL, EvalConfig, run_ablation, run_eval
 from agentic_gym.errors import ConfigError, TaskError
 from agentic_gym.evaluation import EvalResult, summarise
 from agentic_gym.store import RunStore
@@ -84,6 +84,17 @@ def test_what_is_refused_leaves_no_folder(
     with pytest.raises(error):
         run_eval(EvalConfig(**{"agent": "gold", "output_dir": folder} | change))
     assert not list(tmp_path.iterdir())
+
+
+def test_reminders_are_refused_where_nothing_would_come_of_them(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="ablate_goal_reminder=4 must be below max_turns=4"):
+        EVAL.run(["--agent", "gold", "--max-turns", "4", "--ablate-goal-reminder", "4"])
+    config = EvalConfig(agent="gold", output_dir=tmp_path / "out", ablate_goal_reminder=3)
+    with pytest.raises(ConfigError, match="compares two evaluations of one agent"):
+        run_eval(config)
+    with pytest.raises(ConfigError, match="ablate_goal_reminder=0 compares nothing"):
+        run_ablation(config.model_copy(update={"ablate_goal_reminder": 0}))
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, RuntimeError])

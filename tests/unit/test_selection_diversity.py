@@ -97,18 +97,23 @@ def test_the_summary_says_what_there_is_and_what_was_trained() -> None:
     diversity = Diversity(TASKS, class_power=0.0)
     tasks = WeightedTasks(TASKS, diversity=diversity)
     tasks.observe(1, [GroupResult(0, "t05", 1, 4), GroupResult(1, "t80", 0, 4)])
-    third = pytest.approx(1 / 3)
-    assert tasks.summary() == {
+    third = {"quota": pytest.approx(1 / 3), "starving": 0.0}
+    summary = {
         "error_class": {
-            "logic": {"available": 64, "trained": 1, "quota": third},
-            "timeout": {"available": 1, "trained": 1, "quota": third},
-            "type": {"available": 16, "trained": 0, "quota": third},
+            "logic": {"available": 64, "trained": 1, **third},
+            "timeout": {"available": 1, "trained": 1, **third},
+            "type": {"available": 16, "trained": 0, **third},
         },
         "repo": {
             "big": {"available": 80, "trained": 1},
             "small": {"available": 1, "trained": 1},
         },
     }
+    assert tasks.summary() == summary
+    tasks.observe(2, [GroupResult(number, "t05", 1, 4) for number in range(2, 20)])
+    told = {name: facts["starving"] for name, facts in tasks.summary()["error_class"].items()}
+    assert told == {name: float(name in diversity.starving()) for name in told}
+    assert sum(told.values()) == 2
     assert WeightedTasks(TASKS).summary() == {}
 
 

@@ -34,11 +34,12 @@ def test_a_batch_takes_over_what_is_known_of_its_parts() -> None:
         known = np.concatenate([[10.0 * n + i for i in range(1 + (n == 1))] for n in numbers])
         piece.proximal, piece.values, piece.reference = known + 0.1, known + 0.2, known + 0.3
         piece.advantages, piece.returns = known + 0.4, known + 0.5
+        piece.rewards = known + 0.6
         piece.value_mask = known % 10 == 0
         piece.last_values = np.asarray([float(n) for n in numbers])
         whole.fill_from(piece)
     expected = np.asarray([0.0, 10.0, 11.0, 20.0])
-    names = ("proximal", "values", "reference", "advantages", "returns")
+    names = ("proximal", "values", "reference", "advantages", "returns", "rewards")
     for offset, name in enumerate(names, 1):
         np.testing.assert_allclose(getattr(whole, name), expected + offset / 10)
     assert whole.value_mask.tolist() == [True, True, False, True]

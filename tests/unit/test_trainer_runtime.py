@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from agentic_gym.agent import PolicyAgent
@@ -18,10 +19,11 @@ from agentic_gym.errors import (
     EngineMismatch,
     InfraError,
     SandboxDead,
+    StoreError,
     TrainingError,
 )
 from agentic_gym.rollout import Rollout
-from agentic_gym.store import RunStore
+from agentic_gym.store import RunStore, TokenCredit
 from agentic_gym.testing import EchoEnv
 from agentic_gym.tools import format_action
 from agentic_gym.trainers.publisher import WeightPublisher
@@ -52,6 +54,7 @@ def running(
     make_env: Callable[[], Any] = EchoEnv,
     publisher: WeightPublisher | None = None,
     slots: int = 2,
+    tasks: UniformTasks | None = None,
 ) -> Iterator[tuple[Runtime, RunStore]]:
     """A runtime that has begun."""
     replicas = None if publisher is None else ReplicaSet({0: ScriptedEngine([[1]])})
@@ -62,7 +65,7 @@ def running(
             Run(
                 rollout=rollout,
                 schedule=Sync(2),
-                tasks=UniformTasks(["a", "b", "c"]),
+                tasks=tasks or UniformTasks(["a", "b", "c"]),
                 store=store,
                 replicas=replicas,
                 publisher=publisher,
@@ -108,6 +111,38 @@ def test_what_an_update_measured_is_kept_when_publishing_fails(tmp_path: Path) -
         with pytest.raises(EngineMismatch):
             runtime.next_batch()
         assert store.metrics("entropy") == [(1, 0.5)]
+
+
+def test_credit_and_what_was_selected_are_kept_with_the_update(tmp_path: Path) -> None:
+    class Told(UniformTasks):
+        def summary(self) -> dict[str, dict[str, dict[str, float]]]:
+            return {"repo": {"r": {"available": 3.0, "trained": float(len(seen))}}}
+
+    seen: list[int] = []
+    with running(tmp_path, tasks=Told(["a", "b", "c"])) as (runtime, store):
+        for version in (1, 2):
+            seen.append(version)
+            names = [t.trajectory_id for t in runtime.next_batch().trajectories]
+            numbers = np.arange(version, version + 3, dtype=np.float32)
+            credit = {name: TokenCredit(numbers, -numbers) for name in names}
+            runtime.update_finished(Update(version, NoPolicy(), credit=credit))
+            kept = store.credit(names[-1])
+            assert kept is not None
+            assert (kept.rewards.tolist(), kept.advantages.tolist()) == (
+                numbers.tolist(),
+                (-numbers).tolist(),
+            )
+            assert store.get_state("selection_summary")["repo"]["r"]["trained"] == version
+
+
+def test_what_cannot_be_kept_leaves_the_update_untrained(tmp_path: Path) -> None:
+    with running(tmp_path) as (runtime, store):
+        name = runtime.next_batch().trajectories[0].trajectory_id
+        bad = TokenCredit(np.zeros(1, np.float32), np.zeros(2, np.float32))
+        with pytest.raises(StoreError, match="must be float32"):
+            runtime.update_finished(Update(1, NoPolicy(), None, {"reward": 0.0}, {name: bad}))
+        assert store.counts().trained == 0
+        assert store.metrics("reward") == []
 
 
 def test_every_publish_is_compared_also_the_first(tmp_path: Path) -> None:

@@ -13,11 +13,14 @@ that, and the policy trains on a mean reward that is not the task's.
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from agentic_gym.difficulty import DifficultyProfile, check_band, evidence_of, read_profile
 from agentic_gym.errors import ConfigError
 from agentic_gym.trainers.selection.base import GroupResult, TaskFacts
 from agentic_gym.trainers.selection.posterior import Floats, Posteriors
@@ -40,10 +43,14 @@ class BandTasks(WeightedTasks):
         prior_strength: tries that a prior is worth; see :class:`~.posterior.Posteriors`.
         discount: what an observation still weighs an update later.
         pool_strength: tasks that the prior of a class's mean is worth.
+        profile: how often a policy solved the tasks before the run, or the path of such a file
+            (``agentic-gym tasks profile``). Tasks that it lacks begin at the prior.
+        profile_weight: what one of its tries weighs, as a part of the prior; 1 is a try of this run. Less
+            where another policy was measured.
         **options: of :class:`~.weighted.WeightedTasks`.
 
     Raises:
-        ConfigError: a number is out of range.
+        ConfigError: a number is out of range, or the profile cannot be read or knows none of the tasks.
     """
 
     kind = "band"
@@ -59,6 +66,8 @@ class BandTasks(WeightedTasks):
         prior_strength: float = 1.0,
         discount: float = 0.95,
         pool_strength: float = 4.0,
+        profile: DifficultyProfile | str | os.PathLike[str] | None = None,
+        profile_weight: float = 1.0,
         **options: Any,
     ) -> None:
         super().__init__(tasks, **options)
@@ -74,7 +83,9 @@ class BandTasks(WeightedTasks):
             prior_strength=prior_strength,
             discount=discount,
             pool_strength=pool_strength,
+            measured=_measured(profile, profile_weight, self._tasks),
         )
+        self._has_profile = profile is not None
 
     @property
     def band(self) -> tuple[float, float]:
@@ -95,13 +106,20 @@ class BandTasks(WeightedTasks):
         return self.posteriors.mass(place, *self.band)
 
     def metrics(self) -> dict[str, float]:
-        """Those of :class:`~.weighted.WeightedTasks`, the band, and the mean of the posteriors."""
+        """Those of :class:`~.weighted.WeightedTasks`, the band, the mean of the posteriors, and, where there
+        is a profile, the share of the tasks that it knows."""
         low, high = self.band
-        return super().metrics() | {
-            "selection_posterior_mean": float(self.posteriors.mean().mean()),
-            "selection_band_low": low,
-            "selection_band_high": high,
-        }
+        share = self.posteriors.num_measured / len(self._tasks)
+        profiled = {"selection_profiled": share} if self._has_profile else {}
+        return (
+            super().metrics()
+            | profiled
+            | {
+                "selection_posterior_mean": float(self.posteriors.mean().mean()),
+                "selection_band_low": low,
+                "selection_band_high": high,
+            }
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """With the posteriors."""
@@ -126,14 +144,23 @@ def band_weights(rates: Floats, band: tuple[float, float], softness: float) -> F
     return near * np.exp(-distance / softness)
 
 
-def check_band(low_name: str, low: float, high_name: str, high: float) -> None:
-    """Refuses what is no band.
-
-    Raises:
-        ConfigError: not 0 ≤ low < high ≤ 1.
-    """
-    if not 0 <= low < high <= 1:
+def _measured(
+    profile: DifficultyProfile | str | os.PathLike[str] | None,
+    weight: float,
+    tasks: Sequence[TaskFacts],
+) -> dict[str, tuple[float, float]] | None:
+    """Weighted tries of a profile by task; None without one."""
+    if not 0 < weight < math.inf:
+        raise ConfigError(f"profile_weight={weight} is what a try weighs: give a positive number")
+    if profile is None:
+        if weight != 1:
+            raise ConfigError(f"profile_weight={weight} is not read without a profile: give both")
+        return None
+    found = profile if isinstance(profile, DifficultyProfile) else read_profile(profile)
+    evidence = evidence_of(found)
+    if not any(task.task_id in evidence for task in tasks):
         raise ConfigError(
-            f"{low_name}={low} and {high_name}={high} are ends of a band of success rates: "
-            f"give 0 ≤ {low_name} < {high_name} ≤ 1"
+            f"the profile of {found.task_set!r} (split {found.split!r}) knows none of the {len(tasks)} tasks "
+            f"of this run, {tasks[0].task_id!r} for instance: profile the tasks that train"
         )
+    return {name: (weight * solved, weight * failed) for name, (solved, failed) in evidence.items()}

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentic_gym.difficulty import check_band
 from agentic_gym.errors import ConfigError
-from agentic_gym.trainers.selection.band import BandTasks, check_band
+from agentic_gym.trainers.selection.band import BandTasks
 from agentic_gym.trainers.selection.base import GroupResult, TaskFacts
 
 _KNOWN_TASKS = 8.0

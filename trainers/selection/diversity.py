@@ -145,13 +145,21 @@ class Diversity:
         return found
 
     def summary(self) -> dict[str, dict[str, dict[str, float]]]:
-        """For the report: by axis and name, tasks available, groups trained, and the quota of a class."""
+        """For the report: by axis and name, tasks available and groups trained.
+
+        Of a class also its quota, and 1 if it starves.
+        """
+        starving = self.starving()
         return {
             axis: {
                 name: {
                     "available": float(sizes[name]),
                     "trained": float(self._trained[axis][name]),
-                    **({"quota": self.shares[name]} if axis == "error_class" else {}),
+                    **(
+                        {"quota": self.shares[name], "starving": float(name in starving)}
+                        if axis == "error_class"
+                        else {}
+                    ),
                 }
                 for name in sorted(sizes)
             }

@@ -10,17 +10,26 @@ The prior of a task with a guess of its difficulty d has the mean 1 − d. Witho
 tasks of its error class so far (BOTS' implicit evidence, by class instead of by an interpolation), which
 itself begins at ½. There each *task* weighs at most one, however often it was tried: tasks are tried again
 because of their rate, so that a mean over tries would be drawn to the band that is being chosen.
+
+Tries from before the run (a difficulty profile) are part of the prior: they are added to it, and are not
+forgotten. What is forgotten then gives way to what was measured of this very task. Rejected: telling them
+to :meth:`Posteriors.observe` as an update 0, discounted like all others. In a simulation (300 tasks, 4
+tries each, 40 updates of 16 groups of 4, a policy that learns slowly or not) that brought 0.56 of the draws
+into the band, the prior 0.61, and no profile 0.48. Only where the policy learned fast (3 logits within the
+run) was the other way a little better, 0.43 to 0.42.
 """
 
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from agentic_gym.beta import beta_interval, beta_mass
 from agentic_gym.errors import ConfigError
 from agentic_gym.metrics import Interval
 from agentic_gym.trainers.selection.base import GroupResult, TaskFacts
@@ -33,9 +42,6 @@ _SURE = 0.05
 _FORGOTTEN = 1e-3
 """Evidence worth less than so many tries is none: it would only fill the saved state."""
 
-_MAX_TERMS = 10_000
-_TINY = 1e-300
-
 
 class Posteriors:
     """Beta posteriors of a run's tasks.
@@ -46,6 +52,8 @@ class Posteriors:
             a mean of ½ it is Jeffreys' Beta(½, ½), and the share in the band that it claims comes true.
         discount: what an observation still weighs an update later.
         pool_strength: tasks that the prior of a class's mean is worth; infinite: classes tell nothing.
+        measured: solved and failed tries from before the run by task id; those of other tasks are passed
+            over.
 
     Raises:
         ConfigError: a number is out of range.
@@ -58,6 +66,7 @@ class Posteriors:
         prior_strength: float = 1.0,
         discount: float = 0.95,
         pool_strength: float = 4.0,
+        measured: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
         if not 0 < prior_strength < math.inf or not pool_strength > 0:
             raise ConfigError(
@@ -76,6 +85,9 @@ class Posteriors:
         )
         self._prior_strength, self._discount = prior_strength, discount
         self._pool_strength = pool_strength
+        counts = [(measured or {}).get(task_id, (0.0, 0.0)) for task_id in self._ids]
+        self._before: Floats = np.array(counts, dtype=np.float64).reshape(-1, 2).T  # [2, N]
+        self._mark = _mark(self._before) if measured is not None else None
         self._solved: Floats = np.zeros(len(tasks))
         self._failed: Floats = np.zeros(len(tasks))
         self._update: int | None = None
@@ -105,17 +117,16 @@ class Posteriors:
         """α and β of every task, both positive. [N] each"""
         if self._parameters is None:
             prior = self._prior_strength * self.prior_mean()
-            self._parameters = (
-                prior + self._solved,
-                self._prior_strength - prior + self._failed,
-            )
+            solved, failed = self._evidence
+            self._parameters = (prior + solved, self._prior_strength - prior + failed)
         return self._parameters
 
     def prior_mean(self) -> Floats:
         """Of every task: from its guess, or from the other tasks of its class. [N]"""
-        tries = self._solved + self._failed
+        solved, failed = self._evidence
+        tries = solved + failed
         weight = tries / (tries + self._prior_strength)
-        rate = np.divide(self._solved, tries, out=np.zeros_like(tries), where=tries > 0)
+        rate = np.divide(solved, tries, out=np.zeros_like(tries), where=tries > 0)
         known = weight * rate
         mean: Floats = np.full(len(tries), 0.5)
         if math.isfinite(self._pool_strength):
@@ -155,30 +166,50 @@ class Posteriors:
     @property
     def num_known(self) -> float:
         """Tasks that there is evidence of, each weighed by how much: from 0 to their number."""
-        tries = self._solved + self._failed
+        tries = np.add(*self._evidence)
         return float((tries / (tries + self._prior_strength)).sum())
 
+    @property
+    def num_measured(self) -> int:
+        """Tasks that were tried before the run."""
+        return int(np.count_nonzero(self._before.sum(axis=0)))
+
+    @property
+    def _evidence(self) -> tuple[Floats, Floats]:
+        """Solved and failed tries of every task, from before and within the run. [N] each"""
+        return self._before[0] + self._solved, self._before[1] + self._failed
+
     def state_dict(self) -> dict[str, Any]:
-        """Evidence of the tasks that there is some of, and the update that it is discounted to."""
+        """Evidence of the tasks that there is some of within the run, and the update that it is discounted
+        to; what was measured before is told by a checksum, since a run that goes on reads it anew."""
         tried = np.flatnonzero(self._solved + self._failed)
         evidence = {
             self._ids[place]: [float(self._solved[place]), float(self._failed[place])]
             for place in tried
         }
-        return {"update": self._update, "evidence": evidence}
+        return {"update": self._update, "evidence": evidence, "measured": self._mark}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes over a saved state.
 
         Raises:
-            ConfigError: it knows a task that is not of this run.
+            ConfigError: it knows a task that is not of this run, or another profile began the run.
         """
+        if state.get("measured") != self._mark:
+            raise ConfigError(
+                "the difficulty profile, or its weight, is not the one that the run began with: resume with "
+                "that profile.json, or begin a new run"
+            )
         evidence = state["evidence"]
         places = places_of(self._places, evidence)
         self._solved, self._failed = np.zeros((2, len(self._ids)))
         for place, (solved, failed) in zip(places, evidence.values(), strict=True):
             self._solved[place], self._failed[place] = solved, failed
         self._update, self._parameters = state["update"], None
+
+
+def _mark(before: Floats) -> int:
+    return zlib.crc32(np.ascontiguousarray(before, dtype="<f8").tobytes())
 
 
 def places_of(places: Mapping[str, int], task_ids: Sequence[str] | Mapping[str, Any]) -> list[int]:
@@ -194,84 +225,3 @@ def places_of(places: Mapping[str, int], task_ids: Sequence[str] | Mapping[str, 
                 "tasks that the run began with"
             )
     return [places[task_id] for task_id in task_ids]
-
-
-def beta_mass(alpha: float, beta: float, low: float, high: float) -> float:
-    """Probability that a Beta(α, β) number lies between two numbers.
-
-    >>> round(beta_mass(1, 1, 0.2, 0.8), 9)
-    0.6
-
-    Args:
-        alpha: positive.
-        beta: positive.
-        low: anything below 0 is 0.
-        high: anything above 1 is 1.
-    """
-    return max(0.0, beta_cdf(alpha, beta, high) - beta_cdf(alpha, beta, low))
-
-
-def beta_interval(alpha: float, beta: float, *, confidence: float = 0.95) -> Interval:
-    """Mean and central interval of Beta(α, β), with as much probability below it as above.
-
-    Raises:
-        ConfigError: the confidence is not between 0 and 1.
-    """
-    if not 0 < confidence < 1:
-        raise ConfigError(f"confidence={confidence} must be between 0 and 1")
-    tail = (1 - confidence) / 2
-    ends = (_quantile(alpha, beta, share) for share in (tail, 1 - tail))
-    return Interval(alpha / (alpha + beta), *ends)
-
-
-def beta_cdf(alpha: float, beta: float, x: float) -> float:
-    """The regularised incomplete beta function I_x(α, β): probability that Beta(α, β) is at most x.
-
-    By the continued fraction of DLMF 8.17.22, evaluated as Lentz does; it converges fast below
-    (α + 1)/(α + β + 2), and above it I_x(α, β) = 1 − I_{1−x}(β, α).
-
-    Raises:
-        ConfigError: α or β is not positive.
-    """
-    if not (0 < alpha < math.inf and 0 < beta < math.inf):
-        raise ConfigError(f"Beta({alpha}, {beta}) is no distribution: both must be positive")
-    if x <= 0 or x >= 1:
-        return float(x >= 1)
-    if x > (alpha + 1) / (alpha + beta + 2):
-        return 1.0 - beta_cdf(beta, alpha, 1.0 - x)
-    log_front = alpha * math.log(x) + beta * math.log1p(-x) - math.log(alpha)
-    log_front += math.lgamma(alpha + beta) - math.lgamma(alpha) - math.lgamma(beta)
-    return min(1.0, math.exp(log_front) / _fraction(alpha, beta, x))
-
-
-def _fraction(a: float, b: float, x: float) -> float:
-    """1 + d1/(1 + d2/(1 + …)) of DLMF 8.17.22, by Lentz' method."""
-    value, c, d = 1.0, 1.0, 0.0
-    for term in range(1, _MAX_TERMS):
-        m = term // 2
-        if term % 2:
-            step = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        else:
-            step = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        d = 1.0 / _away(1.0 + step * d)
-        c = _away(1.0 + step / c)
-        value *= c * d
-        if abs(c * d - 1.0) < 1e-15:
-            break
-    return value
-
-
-def _away(value: float) -> float:
-    """Not quite 0, which Lentz' method divides by."""
-    return value if abs(value) > _TINY else _TINY
-
-
-def _quantile(alpha: float, beta: float, share: float) -> float:
-    low, high = 0.0, 1.0
-    while high - low > 1e-12:
-        middle = (low + high) / 2
-        if beta_cdf(alpha, beta, middle) < share:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
