@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -146,7 +147,7 @@ def test_seeds_differ() -> None:
         ({"discount": 2.0}, r"discount=2.0"),
     ],
 )
-def test_numbers_out_of_range_are_refused(options: dict[str, float], match: str) -> None:
+def test_numbers_out_of_range_are_refused(options: dict[str, Any], match: str) -> None:
     with pytest.raises(ConfigError, match=match):
         BandTasks([TaskFacts("a")], **options)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,7 +86,7 @@ def test_results_of_other_tasks_and_of_nobody_change_nothing() -> None:
         {"discount": 1.1},
     ],
 )
-def test_numbers_out_of_range_are_refused(options: dict[str, float]) -> None:
+def test_numbers_out_of_range_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"{next(iter(options))}={next(iter(options.values()))}"):
         Posteriors([TaskFacts("a")], **options)
 
