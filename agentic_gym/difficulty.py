@@ -90,6 +90,7 @@ class TaskTries(StrictConfig):
                 f"mean={self.mean} is not that of {self.solved} solved of {self.total}, {mean}: "
                 "was the file changed by hand?"
             )
+        _check_interval(self)
         return self
 
 
@@ -117,6 +118,18 @@ class DifficultyProfile(StrictConfig):
     seed: int
     created: str
     tasks: Annotated[dict[str, TaskTries], Field(min_length=1)]
+
+
+def _check_interval(tries: TaskTries) -> None:
+    low, high = tries.interval or (0.0, 1.0)
+    if tries.mean is not None and not low <= tries.mean <= high:
+        raise ValueError(f"interval={tries.interval} does not hold the mean, {tries.mean}")
+
+
+def origin(profile: DifficultyProfile) -> str:
+    """Where a profile comes from, for messages."""
+    split = f", split {profile.split}" if profile.split else ""
+    return f"{profile.model} on {profile.task_set}{split}, {profile.created}"
 
 
 def write_profile(profile: DifficultyProfile, path: Path) -> None:

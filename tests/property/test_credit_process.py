@@ -18,7 +18,7 @@ NAMES = ("parses", "imports", "error_gone", "fail_to_pass", "pass_to_pass")
 
 def make_trajectory(rng: np.random.Generator, number: int) -> Trajectory:
     """Turns of any length, some without tokens and some without a state; now and then one more is begun."""
-    turns, sampled, of_turn = [], [], []
+    turns, sampled, of_turn = [], [False], [-1]
     count = int(rng.integers(1, 7))
     extra = int(rng.integers(2))
     for k in range(count + extra):

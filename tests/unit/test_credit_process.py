@@ -62,8 +62,8 @@ def episode(
         if states is not None and k == 0:
             info["base_state"] = base or BASE
         turns.append(Turn("a", "o", reward, info=info))
-    sampled = [flag for count in tokens for flag in [True] * count + [False]]
-    of_turn = [k for k, count in enumerate(tokens) for _ in range(count + 1)]
+    sampled = [False, *(flag for count in tokens for flag in [True] * count + [False])]
+    of_turn = [-1, *(k for k, count in enumerate(tokens) for _ in range(count + 1))]
     stream = TokenStream(
         ids=np.zeros(len(sampled), np.int32),
         sampled=np.asarray(sampled),

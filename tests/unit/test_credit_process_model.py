@@ -30,11 +30,11 @@ def episode(*turns: tuple[str, str], truncated: bool = False, name: str = "t") -
     """One sampled token a turn."""
     count = len(turns)
     stream = TokenStream(
-        ids=np.zeros(count, np.int32),
-        sampled=np.ones(count, bool),
-        logprobs=np.zeros(count, np.float32),
-        versions=np.zeros(count, np.int32),
-        turns=np.arange(count, dtype=np.int32),
+        ids=np.zeros(count + 1, np.int32),
+        sampled=np.arange(count + 1) > 0,
+        logprobs=np.zeros(count + 1, np.float32),
+        versions=np.zeros(count + 1, np.int32),
+        turns=np.arange(-1, count, dtype=np.int32),
     )
     made = tuple(Turn(action, observation, 0.0) for action, observation in turns)
     end = (not truncated, truncated)

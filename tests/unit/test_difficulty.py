@@ -132,3 +132,9 @@ def test_samples_that_tell_a_band_apart(samples: int, band: tuple[float, float])
 def test_what_is_no_band_is_refused(low: float, high: float) -> None:
     with pytest.raises(ConfigError, match=f"low={low} and high={high}"):
         check_band("low", low, "high", high)
+
+
+def test_an_interval_that_does_not_hold_its_mean_is_refused() -> None:
+    fields = TaskTries.of(2, 4).model_dump()
+    with pytest.raises(ConfigError, match="does not hold the mean"):
+        TaskTries(**{**fields, "interval": (0.8, 0.9)})

@@ -20,7 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from agentic_gym.difficulty import DifficultyProfile, check_band, evidence_of, read_profile
+from agentic_gym.difficulty import (
+    DifficultyProfile,
+    check_band,
+    evidence_of,
+    origin,
+    read_profile,
+)
 from agentic_gym.errors import ConfigError
 from agentic_gym.trainers.selection.base import GroupResult, TaskFacts
 from agentic_gym.trainers.selection.posterior import Floats, Posteriors
@@ -160,7 +166,7 @@ def _measured(
     evidence = evidence_of(found)
     if not any(task.task_id in evidence for task in tasks):
         raise ConfigError(
-            f"the profile of {found.task_set!r} (split {found.split!r}) knows none of the {len(tasks)} tasks "
+            f"the profile ({origin(found)}) knows none of the {len(tasks)} tasks "
             f"of this run, {tasks[0].task_id!r} for instance: profile the tasks that train"
         )
     return {name: (weight * solved, weight * failed) for name, (solved, failed) in evidence.items()}
