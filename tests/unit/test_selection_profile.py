@@ -105,7 +105,10 @@ def test_tasks_that_the_profile_lacks_begin_at_the_prior() -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"profile": profile_of(other=(1, 4))}, r"random on pocket, split train, .*knows none of the 40"),
+        (
+            {"profile": profile_of(other=(1, 4))},
+            r"random on pocket, split train, .*knows none of the 40",
+        ),
         ({"profile": profile_of(t00=(0, 0))}, r"knows none of the 40 tasks .*'t00' for instance"),
         ({"profile": "nowhere.json"}, r"no difficulty profile at nowhere.json"),
         ({"profile": 3}, r"cannot use profile=3"),
