@@ -181,8 +181,14 @@ def load_config(
     return parse_flags(cls, rest, prog=prog, default=default, switches=[CONFIG_SWITCH])
 
 
-def read_yaml(cls: type[C], path: str | os.PathLike[str]) -> C:
-    """Fills a configuration from a YAML file alone.
+def read_yaml(cls: type[C], path: str | os.PathLike[str], *, default: C | None = None) -> C:
+    """Fills a configuration from a YAML file.
+
+    Args:
+        cls: of the configuration.
+        path: of the file.
+        default: what the file does not say, section by section; a free mapping (options of an environment,
+            for instance) is taken whole. None: the defaults of the class.
 
     Raises:
         ConfigError: the file cannot be read, or a key or value is wrong.
@@ -200,9 +206,19 @@ def read_yaml(cls: type[C], path: str | os.PathLike[str]) -> C:
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
         raise ConfigError(f"{path} must hold keys and values, not {str(data)[:80]!r}")
     try:
-        return cls(**data)
+        return cls(**(data if default is None else _over(default, data)))
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
+
+
+def _over(default: StrictConfig, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a configuration with others over them, section by section."""
+    merged = {name: getattr(default, name) for name in default.model_fields_set}
+    for key, value in data.items():
+        section = getattr(default, key, None) if key in type(default).model_fields else None
+        nested = isinstance(section, StrictConfig) and isinstance(value, dict)
+        merged[key] = _over(section, value) if nested else value  # type: ignore[arg-type]
+    return merged
 
 
 def dump_config(config: StrictConfig, path: str | os.PathLike[str]) -> None:

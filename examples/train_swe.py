@@ -9,7 +9,8 @@ evaluated again. Everything is kept in the run folder; ``report.html`` there sho
     python examples/train_swe.py --resume --output-dir runs/train_swe
     python examples/train_swe.py --ppo.updates 60 --model runs/other/checkpoints/checkpoint-12
 
-Every key of ``TrainConfig`` is a flag (``--help`` lists them), and ``--config FILE`` reads a YAML file.
+Every key of ``TrainConfig`` is a flag (``--help`` lists them). ``--config FILE`` reads a YAML file: what it
+does not say is as in the default run, or with ``--smoke`` as in the smoke run.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def main(argv: list[str]) -> int:
     switches, rest = take_switches([word for word in argv if word != "--smoke"])
     default = SMOKE if smoke else DEFAULT
     if switches.config is not None:
-        default = read_yaml(TrainConfig, switches.config)
+        default = read_yaml(TrainConfig, switches.config, default=default)
     switch = Switch("--smoke", "all of it in a minute or so, for a look")
     config = parse_flags(
         TrainConfig, rest, prog="train_swe.py", default=default, switches=(*SWITCHES, switch)

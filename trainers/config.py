@@ -140,7 +140,10 @@ class AgenticPPOConfig(BaseConfig):  # type: ignore[misc]  # untyped base
         for name in ("gamma", "token_gamma", "gae_lambda", "attention_layers", "clip_low"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}: it must lie between 0 and 1")
-        for name in ("value_warmup_updates", "ramp_updates", "adaptive_lambda", "gigpo_omega"):
+        for name in (
+            "value_warmup_updates", "ramp_updates", "adaptive_lambda", "gigpo_omega",
+            "staleness_decay",
+        ):  # fmt: skip
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}: it must not be negative")
         if self.clip_high < 0:

@@ -239,8 +239,8 @@ class AgenticPPOTrainer(HookedTrainer):
         usable = _usable(inputs.trajectories)
         if not usable:
             raise TrainingError(
-                f"none of the {len(inputs.trajectories)} trajectories of update {inputs.update} can "
-                "train: they broke (infra_error) or hold no sampled token"
+                f"none of the {len(inputs.trajectories)} trajectories of update {inputs.update} can train: "
+                f"{_why_none(inputs.trajectories)}"
             )
         experience = Experience.gather(usable, self.version)
         assert self.optimizer is not None  # made before the loop
@@ -343,6 +343,20 @@ class AgenticPPOTrainer(HookedTrainer):
 def _usable(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
     """Those that can train."""
     return [t for t in trajectories if t.outcome is not Outcome.INFRA_ERROR and trainable(t)]
+
+
+def _why_none(trajectories: Sequence[Trajectory]) -> str:
+    """What is wrong with trajectories of which none can train."""
+    broke = sum(t.outcome is Outcome.INFRA_ERROR for t in trajectories)
+    streams = [t.tokens for t in trajectories if t.outcome is not Outcome.INFRA_ERROR]
+    read = [len(stream) for stream in streams if stream is not None]
+    words = f"{broke} broke (infra_error), in {len(streams)} nothing was sampled"
+    if not read:
+        return words
+    return (
+        f"{words}: their first prompts have {min(read)} to {max(read)} tokens. Is "
+        "rollout.max_tokens_per_episode larger, and do the environment's options keep observations short?"
+    )
 
 
 def _checked(credit: CreditPlan | None, args: AgenticPPOConfig) -> CreditPlan:

@@ -302,3 +302,31 @@ def test_a_key_within_a_mapping_is_sent_to_the_file_or_to_what_the_default_holds
     }  # fmt: skip
     with pytest.raises(ConfigError, match=r"Did you mean '--options\.reward\.turn'"):
         parse_flags(WithMapping, ["--options.reward.trn", "1"], default=default)
+
+
+def test_a_file_over_a_default_keeps_what_it_does_not_say(tmp_path: Path) -> None:
+    class Inner(StrictConfig):
+        first: int = 1
+        second: int = 2
+
+    class Outer(StrictConfig):
+        inner: Inner = Inner()
+        options: dict[str, Any] = Field(default_factory=dict)
+        name: str = "usual"
+
+    default = Outer(inner=Inner(first=5), options={"kept": 1}, name="mine")
+    file = tmp_path / "some.yaml"
+    file.write_text("inner: {second: 7}\n")
+    found = read_yaml(Outer, file, default=default)
+    assert (found.inner, found.options, found.name) == (
+        Inner(first=5, second=7),
+        {"kept": 1},
+        "mine",
+    )
+    file.write_text("options: {other: 2}\n")  # a free mapping is taken whole
+    assert read_yaml(Outer, file, default=default).options == {"other": 2}
+    file.write_text("inner: {thrid: 7}\n")
+    with pytest.raises(ConfigError, match="unknown key 'thrid'"):
+        read_yaml(Outer, file, default=default)
+    dump_config(default, file)
+    assert read_yaml(Outer, file, default=Outer(name="else")) == default

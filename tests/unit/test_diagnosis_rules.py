@@ -310,6 +310,26 @@ def test_settings_that_the_run_does_not_read_are_left_out() -> None:
     assert not [s for s in finding.settings if s.key.startswith("env.options.")]
 
 
+def test_advice_is_for_the_run_that_was_looked_at() -> None:
+    idle = {"engine_idle_share": [(step, 0.9) for step in range(1, 6)]}
+
+    def advised(**values: Any) -> dict[str, Any]:
+        (finding,) = diagnose(RunFacts("run", idle, settings=Settings(values)))
+        return {s.key: s.now for s in finding.settings}
+
+    assert {"schedule", "rollout.replicas"} <= advised(
+        schedule="sync", rollout={"replicas": 2}
+    ).keys()
+    assert (
+        not {"schedule", "rollout.replicas"}
+        & advised(schedule="relay", rollout={"replicas": 1}).keys()
+    )
+    mishaps = {"batch.mishaps": [(step, 0.9) for step in range(1, 6)]}
+    reward = {"train_options": {"reward": {"mishap": -0.3}}}
+    (finding,) = diagnose(RunFacts("run", mishaps, settings=Settings({"env": reward})))
+    assert {s.key: s.now for s in finding.settings}["env.train_options.reward.mishap"] == -0.3
+
+
 def test_the_gravest_comes_first_and_what_is_over_last() -> None:
     points = range(1, 12)
     series = {

@@ -21,6 +21,7 @@ STREAM = {"stream": True, "ppo_epochs": 1, "whiten_advantages": False}
         ({"clip_high": -0.1}, "clip_high is -0.1"),
         ({"value_clip": 0.0}, "value_clip is 0.0"),
         ({"advantage": "gea"}, "advantage is 'gea'"),
+        ({"staleness_decay": -3.0}, "staleness_decay is -3.0: it must not be negative"),
         ({"layout": "padded"}, "layout is 'padded'"),
         ({"fp16": True}, "fp16"),
         ({"reuse_behaviour": True}, "reuse_behaviour is True, which nothing reads"),

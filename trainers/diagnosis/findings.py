@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -33,11 +33,13 @@ class Setting:
             to the schedule, ``env.options.`` to the environment (those of the SWE environment are named).
         advice: what to do with it.
         now: what the run has, if its configuration is known.
+        unless: given what the run has, if that is known: whether it already does what is advised.
     """
 
     key: str
     advice: str
     now: Any = None
+    unless: Callable[[Any], bool] = field(default=lambda now: False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

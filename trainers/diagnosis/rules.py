@@ -26,6 +26,7 @@ RULES: tuple[Rule, ...] = (
     *rules_rollout.RULES,
 )
 _OPTION, _ENV_OPTION = "schedule_options.", "env.options."
+_TRAIN_OPTION = "env.train_options."
 _SWE = "agentic_gym/SWE-v0"
 """The environment whose options the rules name."""
 
@@ -62,7 +63,16 @@ def _readable(rule: Rule, facts: RunFacts) -> Iterator[Setting]:
             facts.settings.schedule, setting.key.removeprefix(_OPTION)
         ):
             continue
-        yield Setting(setting.key, setting.advice, facts.settings.get(setting.key))
+        key = _where(setting.key, facts)
+        now = facts.settings.get(key)
+        if now is None or not setting.unless(now):
+            yield Setting(key, setting.advice, now)
+
+
+def _where(key: str, facts: RunFacts) -> str:
+    """The key as the run has it: an option may be one of the training environment alone."""
+    own = key.replace(_ENV_OPTION, _TRAIN_OPTION, 1) if key.startswith(_ENV_OPTION) else key
+    return key if facts.settings.get(own) is None else own
 
 
 def _reads(schedule: str | None, option: str) -> bool:

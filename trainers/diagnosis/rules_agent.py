@@ -137,7 +137,9 @@ RULES = (
         "more than 0.75 of the episodes end at the turn limit",
         (
             Setting("env.max_turns", "more, if they were on the way; fewer, if they go in circles"),
-            Setting("env.options.reward.turn", "a cost, such as -0.01"),
+            Setting(
+                "env.options.reward.turn", "a cost, such as -0.01", unless=lambda now: now <= -0.01
+            ),
         ),
         alarm(
             "batch.out_of_turns",

@@ -187,7 +187,11 @@ def dropped(facts: RunFacts) -> Found | None:
     )
 
 
-_ASYNC = Setting("schedule", "bounded_async or streaming: rollouts go on while the trainer works")
+_ASYNC = Setting(
+    "schedule",
+    "bounded_async or streaming: rollouts go on while the trainer works",
+    unless=lambda now: now in ("bounded_async", "streaming", "relay"),
+)
 
 RULES = (
     Rule(
@@ -207,7 +211,7 @@ RULES = (
         (
             _ASYNC,
             Setting("rollout.concurrency", "larger, where episodes wait for tools"),
-            Setting("rollout.replicas", "fewer"),
+            Setting("rollout.replicas", "fewer", unless=lambda now: now == 1),
         ),
         alarm(
             "engine_idle_share",
