@@ -30,17 +30,38 @@ def explained(cls: type[pydantic.BaseModel]) -> Iterator[None]:
     try:
         yield
     except pydantic.ValidationError as error:
-        raise ConfigError(
-            f"{cls.__name__}: " + "; ".join(_explain(cls, details) for details in error.errors())
-        ) from None
+        unknown = [d["loc"] for d in error.errors() if d["type"] == "extra_forbidden"]
+        others = [_explain(d) for d in error.errors() if d["type"] != "extra_forbidden"]
+        said = ([_unknown_keys(cls, unknown)] if unknown else []) + others
+        raise ConfigError(f"{cls.__name__}: {'; '.join(said)}") from None
 
 
-def _explain(cls: type[pydantic.BaseModel], details: Any) -> str:
+def _unknown_keys(cls: type[pydantic.BaseModel], places: Sequence[Sequence[Any]]) -> str:
+    """About all keys at once that a class does not know.
+
+    A class may name keys of other files (``keys_of_others()``) and what reads those: then the file is the
+    wrong one, and the resemblance of single keys says nothing.
+    """
+    known = sorted(cls.model_fields)
+    keys = [".".join(map(str, place)) for place in places]
+    readers: Mapping[str, str] = getattr(cls, "keys_of_others", dict)()
+    reader = next((readers[key] for key in keys if key in readers), None)
+    hints = ["" if reader else _hint(key, known) for key in keys]
+    if len(keys) == 1:
+        words = f"unknown key {keys[0]!r}.{hints[0]}"
+    else:
+        listed = (
+            f"{key!r}{hint and f' ({hint.strip()})'}" for key, hint in zip(keys, hints, strict=True)
+        )
+        words = f"unknown keys {', '.join(listed)}."
+    if reader:
+        words += f" This is a configuration of {reader}."
+    return f"{words} Known: {', '.join(known)}"
+
+
+def _explain(details: Any) -> str:
     # A nested configuration explains itself; its words arrive here as a value error.
     path = ".".join(str(part) for part in details["loc"])
-    if details["type"] == "extra_forbidden":
-        known = sorted(cls.model_fields)
-        return f"unknown key {path!r}.{_hint(path, known)} Known: {', '.join(known)}"
     if details["type"] == "missing":
         return f"{path!r} is needed and has no default"
     if details["type"] == "value_error":

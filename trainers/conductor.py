@@ -143,7 +143,8 @@ class Conductor:
         measured = self._metrics
         self._metrics = RolloutMetrics(lent=measured.lent)
         measured.trainer_waited(waited_s)
-        return measured.summary(batch) | self._curation.metrics(), len(measured.lent)
+        found = base.metrics_of(self._run.schedule) | measured.summary(batch)
+        return found | self._curation.metrics(), len(measured.lent)
 
     async def state_dict(self) -> dict[str, Any]:
         """State of schedule and task selector."""

@@ -8,11 +8,13 @@ the order in which they run; what they work with is in :mod:`~agentic_gym.traine
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from pydantic import BaseModel
 from rich.console import Console
 
 from agentic_gym.config import CONFIG_SWITCH, Switch, dump_config, read_yaml, take_config_flag
@@ -45,6 +47,12 @@ from agentic_gym.trainers.run_config import (
 from agentic_gym.types import Trajectory
 
 CONFIG_FILE = "config.yaml"
+
+_ABSENT = object()
+"""Value of a key that a mapping does not have."""
+
+_MOST_SHOWN = 80
+"""Characters of a value in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,15 +225,15 @@ def _claim(config: TrainConfig, *, resume: bool) -> None:
             )
         stored = read_yaml(TrainConfig, path)
         changed = [
-            name
+            difference
             for name in TrainConfig.model_fields
-            # The folder may have been moved, or be written another way.
-            if name != "output_dir" and getattr(stored, name) != getattr(config, name)
+            if name != "output_dir"  # it may have been moved, or be written another way
+            for difference in _differences(name, getattr(stored, name), getattr(config, name))
         ]
         if changed:
             raise ConfigError(
-                f"{folder} holds a run of another configuration (different: {', '.join(changed)}): "
-                "resume it with its own config.yaml, or give another output_dir"
+                f"{folder} holds a run of another configuration (different: {'; '.join(changed)}). "
+                "Resume it with its own config.yaml, or give another output_dir"
             )
         return
     if resume:
@@ -235,6 +243,38 @@ def _claim(config: TrainConfig, *, resume: bool) -> None:
     )  # before the folder is taken: another model would need another folder
     make_folder(folder, "output_dir")
     dump_config(config, path)
+
+
+def _differences(key: str, before: Any, now: Any) -> list[str]:
+    """Each key that differs, dotted, with both values.
+
+    >>> _differences("ppo", {"updates": 5, "seed": 1}, {"updates": 3, "seed": 1})
+    ['ppo.updates: 5 before, 3 now']
+    """
+    if before == now:
+        return []
+    old, new = _keys(before), _keys(now)
+    if old is None or new is None:
+        return [f"{key}: {_short(before)} before, {_short(now)} now"]
+    return [
+        difference
+        for name in dict.fromkeys([*old, *new])
+        for difference in _differences(
+            f"{key}.{name}", old.get(name, _ABSENT), new.get(name, _ABSENT)
+        )
+    ]
+
+
+def _keys(value: Any) -> Mapping[str, Any] | None:
+    """The keys of a section or a mapping; None for another value."""
+    if isinstance(value, BaseModel):
+        return {name: getattr(value, name) for name in type(value).model_fields}
+    return value if isinstance(value, Mapping) else None
+
+
+def _short(value: Any) -> str:
+    text = "absent" if value is _ABSENT else repr(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} …"
 
 
 SWITCHES = (

@@ -30,6 +30,7 @@ from agentic_gym.trainers.models import check_source
 from agentic_gym.trainers.ppo_args import ppo_args
 from agentic_gym.trainers.publisher import WeightPublisher
 from agentic_gym.trainers.run_config import TrainConfig, import_object, schedule_of
+from agentic_gym.trainers.simulation.advice import RUN_DRY
 from agentic_gym.trainers.source import RecordedSource
 from agentic_gym.types import Outcome, TokenStream, Trajectory, Turn
 
@@ -49,6 +50,11 @@ def preflight(config: TrainConfig, *, console: Console | None = None) -> None:
     console = console or Console(stderr=True)
     _try(console, "output folder", lambda: check_folder(config.output_dir, "output_dir"))
     _try(console, f"schedule {config.schedule}", lambda: schedule_of(config))
+    if config.schedule in RUN_DRY and config.rollout.replicas == 1:
+        console.print(
+            f"  note  {config.schedule} works with one replica, but loads new weights only when all its "
+            "episodes are finished: rollout.replicas of 2 or more go on meanwhile"
+        )
     if config.ppo.updates:
         _try(console, "settings of PPO", lambda: ppo_args(config, config.output_dir))
     check_source(config.model)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from transformers import TrainerCallback
 
 from agentic_gym.rewards.credit.estimators import horizon_warning
 from agentic_gym.trainers.rollout_metrics import PARKED_ALARM
+from agentic_gym.trainers.schedules.plan import IN_FORCE
 from agentic_gym.types import Outcome, Trajectory
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class UpdateLines(TrainerCallback):  # type: ignore[misc]  # untyped base
         }
         # Of a synchronous run every token is fresh.
         words = [f"{word} {logs[key]:.3f}" for word, key in shown.items() if logs.get(key)]
+        words += [f"schedule {name}" for name in _in_force(logs)]
         self._console.print(
             f"  update {state.global_step}/{self._updates}: {', '.join(words)}", soft_wrap=True
         )
@@ -78,6 +80,11 @@ class UpdateLines(TrainerCallback):  # type: ignore[misc]  # untyped base
                 f"  note  episodes spent {100 * parked:.0f} % of their time parked (alarm at "
                 f"{100 * PARKED_ALARM:.0f} %): a smaller batch, or more reserve, waits less"
             )
+
+
+def _in_force(logs: Mapping[str, float]) -> list[str]:
+    """The schedule that a plan used for this batch, if it is one."""
+    return [key.removeprefix(IN_FORCE) for key in logs if key.startswith(IN_FORCE) and logs[key]]
 
 
 class OnUpdate(TrainerCallback):  # type: ignore[misc]  # untyped base

@@ -252,7 +252,7 @@ def test_a_whole_run_is_moved_and_taken_up_under_its_name(model: Path, tmp_path:
     with RunStore(second) as store:
         assert store.check_conservation().trained == 4
     other = configure(model, second, **{**options, "seed": 1})
-    with pytest.raises(ConfigError, match=r"different: seed\)"):
+    with pytest.raises(ConfigError, match=r"different: seed: 0 before, 1 now\)"):
         Pipeline(other, resume=True, console=Console(quiet=True))
 
 

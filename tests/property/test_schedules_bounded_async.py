@@ -72,4 +72,5 @@ def test_the_contract_holds_and_no_token_is_staler_than_allowed(
         replicas=replicas,
         length=heavy_tail,
         train_seconds=train_seconds,
+        calm_first=False,
     )

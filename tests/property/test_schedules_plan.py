@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from agentic_gym.trainers.schedules.base import Action, Begun, Event, Schedule, Trained
 from agentic_gym.trainers.schedules.bounded_async import BoundedAsync
 from agentic_gym.trainers.schedules.checking import Promises, Weather, check_schedule
-from agentic_gym.trainers.schedules.plan import Switching, WeightRelease
+from agentic_gym.trainers.schedules.plan import Switching
+from agentic_gym.trainers.schedules.plan_rules import WeightRelease
 from agentic_gym.trainers.schedules.registry import make_schedule
 from agentic_gym.trainers.schedules.sync import Sync
 from agentic_gym.trainers.schedules.tail_batching import TailBatching
@@ -69,7 +70,9 @@ def lengths(rng: random.Random) -> float:
     return rng.uniform(2.0, 5.0) if rng.random() < 0.1 else rng.lognormvariate(-1.0, 0.5)
 
 
-check = partial(check_schedule, updates=UPDATES, length=lengths, train_seconds=0.3)
+check = partial(
+    check_schedule, updates=UPDATES, length=lengths, train_seconds=0.3, calm_first=False
+)
 
 
 def bounded(batch: int, group: int, eta: int) -> BoundedAsync:

@@ -246,6 +246,7 @@ def test_the_contract_holds_with_one_version_each(
         updates=7,
         slots=slots,
         replicas=replicas,
+        calm_first=False,
     )
     if not weather.restart:
         seen = made[-1].relay.staleness_histogram
@@ -281,6 +282,7 @@ def test_the_contract_holds_where_much_is_repacked(
         slots=16,
         replicas=replicas,
         length=long_tailed,
+        calm_first=False,
     )
 
 
@@ -294,6 +296,7 @@ def run(seed: int, repack_seconds: float) -> tuple[float, float, Relay]:
         slots=32,
         replicas=4,
         length=long_tailed,
+        calm_first=False,
     )
     return report.seconds, len(report.episodes) / report.seconds, schedule
 

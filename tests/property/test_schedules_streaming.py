@@ -186,6 +186,7 @@ def test_one_version_nothing_abandoned_bounded_staleness(sizes: Sizes, weather: 
         sizes.promises(),
         weather=weather,
         **sizes.run,
+        calm_first=False,
     )
     # Starting again under newer weights, which only deaths and restarts ask for, extends the wait.
     for number, batch in enumerate(report.batches):
@@ -198,7 +199,11 @@ def test_one_version_nothing_abandoned_bounded_staleness(sizes: Sizes, weather: 
 @given(sizes=sizes(), weather=CALM)
 def test_no_trajectory_waits_longer_than_the_window(sizes: Sizes, weather: Weather) -> None:
     report = check_schedule(
-        sizes.make, sizes.promises(max_wait=sizes.window), weather=weather, **sizes.run
+        sizes.make,
+        sizes.promises(max_wait=sizes.window),
+        weather=weather,
+        **sizes.run,
+        calm_first=False,
     )
     assert all("broke 2 times" in r or r == REASON for r in report.reasons.values())
 
@@ -224,6 +229,7 @@ def test_replicas_help_a_slow_trainer_and_come_back(seed: int, replicas: int, wi
         replicas=replicas,
         updates=8,
         train_seconds=10.0,
+        calm_first=False,
     )
     assert 0 < roles["generate"] <= roles["train"]
 

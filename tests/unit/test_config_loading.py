@@ -159,6 +159,10 @@ def test_switches_and_mappings_are_in_the_help_and_suggested(
     ("text", "message"),
     [
         ("num_update: 3", "unknown key 'num_update'. Did you mean 'num_updates'?"),
+        (
+            "num_update: 3\nzz: 1",
+            "unknown keys 'num_update' (Did you mean 'num_updates'?), 'zz'. Known",
+        ),
         ("optimiser: {learning_rat: 1}", "Did you mean 'learning_rate'?"),
         ("num_updates: many", "num_updates = 'many'"),
         ("max_staleness: 9", "read only when schedule"),

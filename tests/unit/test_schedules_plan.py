@@ -33,13 +33,13 @@ from agentic_gym.trainers.schedules.base import (
     Trained,
 )
 from agentic_gym.trainers.schedules.bounded_async import BoundedAsync
-from agentic_gym.trainers.schedules.plan import (
+from agentic_gym.trainers.schedules.plan import Switching
+from agentic_gym.trainers.schedules.plan_rules import (
     Boundary,
     HourWindow,
     LongTail,
     QueuePressure,
     Rule,
-    Switching,
     WeightRelease,
 )
 from agentic_gym.trainers.schedules.sync import Sync

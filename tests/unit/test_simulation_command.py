@@ -100,6 +100,17 @@ def test_mistakes_are_named(argv: list[str], message: str) -> None:
         SIMULATE.run([*SMALL[:4], *argv])
 
 
+def test_a_configuration_of_a_training_run_is_recognised(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("credit_options: {}\nppo: {updates: 3}\nenv: {}\nseed: 3\n")
+    with pytest.raises(ConfigError) as caught:
+        SIMULATE.run(["--config", str(path)])
+    said = str(caught.value)
+    assert "unknown keys 'credit_options', 'ppo', 'env'. This is a configuration of agentic" in said
+    assert said.count("Known: ") == said.count("agentic-gym train") == 1
+    assert "Did you mean" not in said
+
+
 def test_settings_have_a_seed_that_changes_everything() -> None:
     def seconds(seed: int) -> float:
         return simulate(SimulateConfig(batch_size=8, updates=2, warmup=0, seed=seed)).now

@@ -30,6 +30,8 @@ from agentic_gym.trainers.publisher import WeightPublisher
 from agentic_gym.trainers.relays.network import RelayNetwork
 from agentic_gym.trainers.run_parts import Run
 from agentic_gym.trainers.runtime import Runtime
+from agentic_gym.trainers.schedules.base import Schedule
+from agentic_gym.trainers.schedules.registry import make_schedule
 from agentic_gym.trainers.schedules.sync import Sync
 from agentic_gym.trainers.selection import UniformTasks
 from agentic_gym.trainers.source import Start, Update
@@ -55,6 +57,7 @@ def running(
     publisher: WeightPublisher | None = None,
     slots: int = 2,
     tasks: UniformTasks | None = None,
+    schedule: Schedule | None = None,
 ) -> Iterator[tuple[Runtime, RunStore]]:
     """A runtime that has begun."""
     replicas = None if publisher is None else ReplicaSet({0: ScriptedEngine([[1]])})
@@ -64,7 +67,7 @@ def running(
         Runtime(
             Run(
                 rollout=rollout,
-                schedule=Sync(2),
+                schedule=schedule or Sync(2),
                 tasks=tasks or UniformTasks(["a", "b", "c"]),
                 store=store,
                 replicas=replicas,
@@ -96,6 +99,17 @@ def test_episodes_that_break_are_counted_although_no_batch_has_them(tmp_path: Pa
             runtime.update_finished(Update(version, NoPolicy(), None, {"reward": 0.0}))
         assert broken == [(3.0, 3.0), (0.0, 0.0)]
         assert store.check_conservation().trained == 4
+
+
+def test_the_schedule_that_a_plan_uses_is_among_the_metrics(tmp_path: Path) -> None:
+    rules = [{"schedule": "tail_batching", "at": [1]}]
+    plan = make_schedule("plan", 2, rules=rules, min_updates=1)
+    with running(tmp_path, schedule=plan) as (runtime, store):
+        for version in (1, 2, 3):
+            metrics = runtime.next_batch().metrics
+            runtime.update_finished(Update(version, NoPolicy(), None, metrics))
+        for name, values in {"sync": [1, 0, 1], "tail_batching": [0, 1, 0]}.items():
+            assert [v for _, v in store.metrics(f"schedule_in_force/{name}")] == values
 
 
 def test_what_an_update_measured_is_kept_when_publishing_fails(tmp_path: Path) -> None:

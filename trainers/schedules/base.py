@@ -279,7 +279,11 @@ Action = (
 
 
 class Schedule(Protocol):
-    """A rollout schedule."""
+    """A rollout schedule.
+
+    It may have a method ``metrics() -> Mapping[str, float]`` besides: what it says stands among the metrics
+    of each update (:func:`metrics_of`).
+    """
 
     def handle(self, event: Event) -> list[Action]:
         """What to do now, in this order."""
@@ -294,8 +298,17 @@ class Schedule(Protocol):
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes over a saved state; :class:`Begun` then brings what the ledger knows."""
+        """Takes over a saved state; :class:`Begun` then brings what the ledger knows.
+
+        Until then ``state_dict`` says what was loaded.
+        """
         ...
+
+
+def metrics_of(schedule: Schedule) -> dict[str, float]:
+    """What a schedule says of itself with a batch that it has just handed over; most say nothing."""
+    metrics = getattr(schedule, "metrics", None)
+    return dict(metrics()) if callable(metrics) else {}
 
 
 def group_id(group: int) -> str:

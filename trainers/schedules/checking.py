@@ -9,10 +9,12 @@ Nothing here samples a token: a simulation of time on real hardware is another m
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from agentic_gym.errors import ScheduleContractError
 from agentic_gym.trainers.schedules.base import Schedule
 from agentic_gym.trainers.schedules.model_episode import Episode
 from agentic_gym.trainers.schedules.model_run import ModelRun
@@ -61,8 +63,12 @@ def check_schedule(
     replicas: int = 1,
     length: Callable[[random.Random], float] = lambda rng: rng.lognormvariate(0.0, 1.0),
     train_seconds: float = 1.0,
+    calm_first: bool = True,
 ) -> CheckReport:
     """Drives a schedule through a modelled run.
+
+    Restarts and deaths make a schedule begin anew, and so heal what it forgets to do. Therefore a run in
+    which nothing goes wrong comes first, and a new schedule is given the state that it saved last.
 
     Args:
         make: a new schedule, as at the start of the process.
@@ -74,15 +80,37 @@ def check_schedule(
         replicas: of the engine.
         length: of an episode, in seconds.
         train_seconds: about so long an update takes.
+        calm_first: begin with the calm run; False where another call has made it.
 
     Returns:
-        What was seen.
+        What was seen in the run with that weather.
 
     Raises:
         ScheduleContractError: a breach; the message says which, and after which event.
     """
-    model = ModelRun(
-        make, promises, weather, random.Random(seed), slots, replicas, length, train_seconds
-    )
-    model.run(updates)
+
+    def run(sky: Weather) -> ModelRun:
+        rng = random.Random(seed)
+        model = ModelRun(make, promises, sky, rng, slots, replicas, length, train_seconds)
+        model.run(updates)
+        return model
+
+    if calm_first:
+        try:
+            model = run(CALM)
+        except ScheduleContractError as error:
+            raise ScheduleContractError(f"although nothing goes wrong: {error}") from error
+        _check_state(make(), model.saved)
+    if not calm_first or weather != CALM:
+        model = run(weather)
     return CheckReport(model.batches, model.episodes, model.now)
+
+
+def _check_state(schedule: Schedule, saved: str) -> None:
+    """A saved state that is loaded is the state again."""
+    schedule.load_state_dict(json.loads(saved))
+    loaded = json.loads(json.dumps(schedule.state_dict()))
+    if loaded != json.loads(saved):
+        raise ScheduleContractError(
+            f"load_state_dict loses state: {saved} was loaded, and state_dict says {json.dumps(loaded)}"
+        )

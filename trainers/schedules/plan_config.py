@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import pydantic
-
 from agentic_gym.errors import ConfigError
+from agentic_gym.suggest import did_you_mean
 from agentic_gym.trainers.schedules.base import Schedule
-from agentic_gym.trainers.schedules.plan import (
+from agentic_gym.trainers.schedules.option_values import read_options, type_hints
+from agentic_gym.trainers.schedules.plan import Switching
+from agentic_gym.trainers.schedules.plan_rules import (
     HourWindow,
     LongTail,
     QueuePressure,
-    Switching,
+    Rule,
     WeightRelease,
 )
 
-AnyRule = HourWindow | QueuePressure | LongTail | WeightRelease
-_RULES = pydantic.TypeAdapter(list[AnyRule])
+_KINDS: tuple[type[Rule], ...] = (HourWindow, QueuePressure, LongTail, WeightRelease)
+_SCHEDULE = "schedule"
 _KEYS = {
-    "hours": "{schedule, start, end}",
-    "what waits for the trainer": "{schedule, batches}",
-    "long episodes": "{schedule, rate}",
-    "a release of weights": "{schedule, every, updates} or {schedule, at: [versions], updates}",
+    kind: tuple(f.name for f in dataclasses.fields(kind) if f.name != _SCHEDULE)  # type: ignore[arg-type]
+    for kind in _KINDS
 }
+"""Keys that say when a rule of each kind holds."""
+
+_GRAMMAR = (
+    "There are: hours: {schedule, start, end}; what waits for the trainer: {schedule, batches}; long "
+    "episodes: {schedule, rate}; a release of weights: {schedule, every, updates} or "
+    '{schedule, at: [versions], updates} (docs/schedules.md, "Rules of a plan")'
+)
 
 
 def make_plan(
@@ -48,14 +55,16 @@ def make_plan(
     Raises:
         ConfigError: a rule cannot be read, or names no schedule.
     """
-    try:
-        read = _RULES.validate_python([dict(rule) for rule in rules])
-    except (pydantic.ValidationError, TypeError, ValueError) as error:
-        kinds = "; ".join(f"{what}: {keys}" for what, keys in _KEYS.items())
-        found = error.errors() if isinstance(error, pydantic.ValidationError) else []
-        said = "".join(f" {e['msg']}." for e in found if e["type"] == "value_error")
-        raise ConfigError(f"rules={rules!r} cannot be read.{said} There are: {kinds}") from error
-    options = dict(schedules or {})
+    if isinstance(rules, str | Mapping) or not isinstance(rules, Sequence):
+        raise ConfigError(f"rules={rules!r} cannot be read: it must be a list. {_GRAMMAR}")
+    read = [_rule(number, rule) for number, rule in enumerate(rules, start=1)]
+    options = {} if schedules is None else schedules
+    if not isinstance(options, Mapping) or not all(
+        isinstance(own, Mapping) for own in options.values()
+    ):
+        raise ConfigError(
+            f"schedules={schedules!r} must give options by schedule: {{relay: {{max_staleness: 4}}}}"
+        )
     names = dict.fromkeys([default, *(rule.schedule for rule in read)])
     for name in options:
         if name not in names:
@@ -65,3 +74,32 @@ def make_plan(
             raise ConfigError("a plan cannot use a plan: name the schedules themselves")
     factories = {name: functools.partial(make, name, **options.get(name, {})) for name in names}
     return Switching(factories, default, read, min_updates=min_updates)
+
+
+def _rule(number: int, said: Any) -> Rule:
+    """One rule; a complaint says which, counted from 1."""
+    if not isinstance(said, Mapping):
+        raise ConfigError(f"rule {number} of the plan cannot be read: {said!r}. {_GRAMMAR}")
+    where = f"rule {number} of the plan, {dict(said)!r}"
+    keys = [key for key in said if key != _SCHEDULE]
+    known = [key for kind in _KINDS for key in _KEYS[kind]]
+    for key in keys:
+        if key not in known:
+            near = did_you_mean(str(key), [_SCHEDULE, *known])
+            raise ConfigError(f"{where}: there is no key {key!r}.{near} {_GRAMMAR}")
+    fitting = [kind for kind in _KINDS if keys and set(keys) <= set(_KEYS[kind])]
+    if not fitting:
+        problem = "it mixes several kinds of rules" if keys else "it does not say when it holds"
+        raise ConfigError(f"{where}: {problem}. {_GRAMMAR}")
+    kind = fitting[0]
+    missing = [
+        field.name
+        for field in dataclasses.fields(kind)  # type: ignore[arg-type]  # each is a dataclass
+        if field.name not in said and field.default is dataclasses.MISSING
+    ]
+    if missing:
+        raise ConfigError(f"{where}: {missing[0]!r} is missing. {_GRAMMAR}")
+    try:
+        return kind(**read_options(type_hints(kind), said, {}))
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from error

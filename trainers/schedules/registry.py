@@ -1,9 +1,9 @@
 """Schedules by name, for configurations and commands.
 
 An option is a keyword argument of the schedule's class; one that a schedule does not read is refused, since
-a silent option is a wrong experiment. ``concurrency`` and ``replicas`` say what the machinery is, so they
-are given once, and reach the schedules that ask: as ``max_concurrent``, and for the roofline batch of
-``relay`` where nobody says what it is.
+a silent option is a wrong experiment, and so is a value of another type than the class says.
+``concurrency`` and ``replicas`` say what the machinery is, so they are given once, and reach the schedules
+that ask: as ``max_concurrent``, and for the roofline batch of ``relay`` where nobody says what it is.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 from agentic_gym.errors import ConfigError
 from agentic_gym.suggest import nearest_or_all
 from agentic_gym.trainers.schedules.base import Schedule
+from agentic_gym.trainers.schedules.option_values import read_options, type_hints
 from agentic_gym.trainers.schedules.plan_config import make_plan
 
 _CLASSES = {
@@ -37,6 +38,12 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 _GIVEN = ("batch_size", "group_size", "max_concurrent", "make", "stage")
 """Keyword arguments that are not options: they are given in other words."""
 
+_METHODS = ("handle", "state_dict", "load_state_dict")
+_CONTRACT = (
+    "A schedule is a class whose constructor takes (batch_size, group_size) and its options by keyword, with "
+    'the methods handle, state_dict and load_state_dict (docs/schedules.md, "A schedule of your own")'
+)
+
 
 def schedule_names() -> tuple[str, ...]:
     """Names that :func:`make_schedule` takes, sorted."""
@@ -53,7 +60,11 @@ def schedule_options(name: str) -> dict[str, Any]:
         ConfigError: there is no schedule of that name.
     """
     parameters = inspect.signature(_find(name)).parameters.values()
-    options = {p.name: p.default for p in parameters if p.name not in _GIVEN}
+    options = {
+        p.name: p.default
+        for p in parameters
+        if p.name not in _GIVEN and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    }
     options |= _DEFAULTS.get(name, {})
     if "roofline_batch" in options:
         options["roofline_batch"] = None  # an equal share of the concurrency
@@ -80,22 +91,17 @@ def make_schedule(
         replicas: of the engine.
         stage: say which groups are certain to be in the next batch before it is whole, for a trainer that
             begins with them (of a plan: while it uses a schedule that can).
-        options: of the schedule: :func:`schedule_options`.
+        options: of the schedule: :func:`schedule_options`. Text is converted to the type asked for.
 
     Raises:
-        ConfigError: the name or an option is unknown, a value is out of range, or it cannot stage.
+        ConfigError: the name or an option is unknown, a value is of another type or out of range, or it
+            cannot stage.
     """
     if replicas < 1:
         raise ConfigError(f"replicas={replicas} must be positive")
     schedule = _find(name)
-    known = schedule_options(name)
-    for option in options:
-        if option not in known:
-            raise ConfigError(
-                f"the schedule {name!r} reads no {option!r}.{nearest_or_all(option, sorted(known))}"
-            )
-    keywords = {**_DEFAULTS.get(name, {}), **options}
     asked = inspect.signature(schedule).parameters
+    keywords = {**_DEFAULTS.get(name, {}), **_read(name, schedule, options)}
     if "max_concurrent" in asked:
         keywords["max_concurrent"] = concurrency
         if name == "streaming":  # more than a batch: a batch is finished while others go on
@@ -119,12 +125,54 @@ def make_schedule(
                 "trainer to begin with before (ppo.stream). Use sync or tail_batching, or leave it out"
             )
         keywords["stage"] = True
+    return _make(name, schedule, (batch_size, group_size), keywords)
+
+
+def _read(name: str, schedule: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, all known and of the types that the schedule says."""
+    known = schedule_options(name)
+    any_name = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(schedule).parameters.values())
+    for option in options:
+        if option in _GIVEN or (option not in known and not any_name):
+            raise ConfigError(
+                f"the schedule {name!r} reads no {option!r}.{nearest_or_all(option, sorted(known))}"
+            )
     try:
-        made: Schedule = schedule(batch_size, group_size, **keywords)
-    except (TypeError, AttributeError) as error:
-        words = ", ".join(f"{key}={value!r}" for key, value in options.items())
+        return read_options(type_hints(schedule), options, known)
+    except ConfigError as error:
+        raise ConfigError(f"the schedule {name!r} cannot use {error}") from error
+
+
+def _make(
+    name: str, schedule: Callable[..., Any], sizes: tuple[int, int], keywords: Mapping[str, Any]
+) -> Schedule:
+    signature = inspect.signature(schedule)
+    try:
+        signature.bind(*sizes, **keywords)
+    except TypeError as error:
+        raise ConfigError(
+            f"{name!r} cannot be made as a schedule: its constructor takes {_shown(signature)} "
+            f"({error}). {_CONTRACT}"
+        ) from error
+    try:
+        made: Schedule = schedule(*sizes, **keywords)
+    except (TypeError, ValueError, AttributeError) as error:
+        words = ", ".join(f"{key}={value!r}" for key, value in keywords.items())
         raise ConfigError(f"the schedule {name!r} cannot use {words}: {error}") from error
+    _check_methods(name, made)
     return made
+
+
+def _shown(signature: inspect.Signature) -> str:
+    """Names and defaults, as they are written in a call."""
+    plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    return str(inspect.Signature(plain))
+
+
+def _check_methods(name: str, schedule: object) -> None:
+    missing = [method for method in _METHODS if not callable(getattr(schedule, method, None))]
+    if missing:
+        raise ConfigError(f"{name!r} is no schedule: it has no {', '.join(missing)}. {_CONTRACT}")
 
 
 def _find(name: str) -> Callable[..., Any]:
@@ -140,4 +188,8 @@ def _find(name: str) -> Callable[..., Any]:
         found: Callable[..., Any] = getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"the schedule {name!r} cannot be imported: {error}") from error
+    if inspect.isclass(found):
+        _check_methods(name, found)
+    elif not callable(found):
+        raise ConfigError(f"{name!r} is no schedule: it is {found!r}. {_CONTRACT}")
     return found

@@ -25,6 +25,16 @@ LONG = 3.0
 HEARTBEAT_S = 0.2
 """Of a weight relay; 0.1 to 0.2 s in practice (Laminar)."""
 
+RUN_DRY = ("streaming", "relay")
+"""Schedules under which a replica loads new weights only when it runs nothing."""
+
+CYCLE = 5
+"""Updates after which the boldest candidate repeats itself: one more than its window or staleness of 4. So
+many are warm-up (docs/simulation.md), and so many must be measured before idleness means anything."""
+
+GAIN = 0.05
+"""A throughput that is better by less is no better: neither staleness nor a replica is worth it."""
+
 _KEEPS = {
     "mixed": 0, "bounded_async": 0,
     "single_version": 1, "streaming": 1, "relay": 1,
@@ -124,7 +134,19 @@ def candidates(batch_size: int, group_size: int, tail: float) -> dict[str, list[
     }
 
 
-def mildest(throughputs: Sequence[float], *, slack: float = 0.05) -> int:
+def replica_counts(schedule: str, replicas: int) -> tuple[int, ...]:
+    """Replicas that are worth a simulation, the fewest first.
+
+    Where an episode keeps its version, a replica loads new weights once it has run dry, and a single one
+    keeps all episodes from the new weights meanwhile. So two on the same machine are tried beside one.
+
+    >>> replica_counts("streaming", 1), replica_counts("streaming", 4), replica_counts("sync", 1)
+    ((1, 2), (4,), (1,))
+    """
+    return (1, 2) if replicas == 1 and schedule in RUN_DRY else (replicas,)
+
+
+def mildest(throughputs: Sequence[float], *, slack: float = GAIN) -> int:
     """Index of the first that comes within ``slack`` of the best: staleness that buys nothing is not taken.
 
     >>> mildest([1.0, 1.9, 1.99, 2.0])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -43,28 +44,28 @@ def run_advise(argv: list[str]) -> int:
     from rich.console import Console
 
     from agentic_gym.config import load_config
-    from agentic_gym.trainers.simulation.advise import (
-        AdviseConfig,
-        advise,
-        trace_path,
-        write_config,
-    )
+    from agentic_gym.trainers.simulation.advice_config import write_config
+    from agentic_gym.trainers.simulation.advise import AdviseConfig, advise, trace_path
 
     config = load_config(AdviseConfig, argv, prog="agentic-gym advise")
-    trace_path(config)
+    trace = trace_path(config)
     _require_simpy()
     if config.write is not None:
         _check_writable(config.write, "write")
     with Console(stderr=True).status("simulating") as status:
         advice = advise(config, on_progress=lambda name: status.update(f"simulating {name}"))
-    if config.write is not None:
-        write_config(advice, config, config.write)
     if config.format == "json":
         print(json.dumps(advice.to_dict(), indent=2))
     else:
         console = Console(file=sys.stdout)
         for part in advice.render():
             console.print(part, highlight=False)
+    if config.write is not None:
+        notes = write_config(advice, trace.parent / "config.yaml", config.write)
+        command = f"agentic-gym train --config {shlex.quote(str(config.write))}"
+        # Beside JSON, what is said to people goes elsewhere.
+        said = sys.stderr if config.format == "json" else sys.stdout
+        print(f"wrote {config.write}: {command}", *notes, sep="\n", file=said)
     return 0
 
 

@@ -10,8 +10,12 @@ from agentic_gym.trainers.simulation.trace import read_trace
 from agentic_gym.trainers.simulation.workload import LognormalPlans, Plans
 
 
-def simulate(config: SimulateConfig) -> Simulation:
+def simulate(config: SimulateConfig, plans: Plans | None = None) -> Simulation:
     """Simulates what the settings say; returns the run, which is over.
+
+    Args:
+        config: the settings.
+        plans: what trajectories do, where a trace is read once for many runs; None: as the settings say.
 
     Raises:
         ConfigError: the schedule or an option of it is unknown or out of range, there is no such trace, or a
@@ -19,11 +23,12 @@ def simulate(config: SimulateConfig) -> Simulation:
         StoreError: the trace is no store of a run.
         ScheduleContractError: the schedule gave up, or broke its contract.
     """
-    plans: Plans
-    if config.trace is None:
-        plans = LognormalPlans(config.workload, config.seed)
-    else:
-        plans = read_trace(config.trace, config.seed)
+    if plans is None:
+        plans = (
+            LognormalPlans(config.workload, config.seed)
+            if config.trace is None
+            else read_trace(config.trace, config.seed)
+        )
     simulation = Simulation(
         schedule_of(config),
         config.cluster,

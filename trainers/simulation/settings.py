@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -68,6 +68,12 @@ class SimulateConfig(StrictConfig):
     gantt_from: Seconds = 0.0
     gantt_seconds: Annotated[Seconds, Field(gt=0)] = 1800.0
     format: Literal["table", "json"] = "table"
+
+    @classmethod
+    def keys_of_others(cls) -> Mapping[str, str]:
+        """Keys by which the file of another command is recognised, and that command."""
+        train = "agentic-gym train (a run of which is simulated with --trace and its folder)"
+        return dict.fromkeys(("ppo", "warm_start"), train)
 
     @model_validator(mode="after")
     def _refuse_contradictions(self) -> Self:
