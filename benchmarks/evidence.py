@@ -101,6 +101,8 @@ def finished(path: Path | None) -> dict[str, Curve]:
     if path is None or not path.exists():
         return {}
     lines = [json.loads(line) for line in path.read_text().splitlines()]
+    if not all("key" in line and "curve" in line for line in lines):
+        raise SystemExit(f"{path} holds something else than curves: name another file")
     return {line["key"]: [tuple(point) for point in line["curve"]] for line in lines}
 
 
