@@ -32,6 +32,18 @@ from agentic_gym.trainers.selection import UniformTasks
 from agentic_gym.trainers.source import Update
 
 KEYS, VOCAB, BATCH, GROUP = 4, 16, 32, 8
+SETTINGS: Mapping[str, Any] = {
+    "save_strategy": "no",
+    "use_cpu": True,
+    "learning_rate": 3e-3,
+    "value_learning_rate": 1e-2,
+    "minibatch_size": BATCH,
+    "ppo_epochs": 2,
+    "target_kl": None,
+    "value_detach": False,
+}
+"""Of the trainer."""
+
 START = 15
 """Id that every prompt begins with."""
 
@@ -113,18 +125,11 @@ def chain_curve(
             slots=BATCH,
             seed=seed,
         )
-        values: dict[str, Any] = {
+        values = {
+            **SETTINGS,
             "output_dir": str(Path(folder) / "checkpoints"),
             "max_steps": updates,
-            "save_strategy": "no",
-            "use_cpu": True,
             "seed": seed,
-            "learning_rate": 3e-3,
-            "value_learning_rate": 1e-2,
-            "minibatch_size": BATCH,
-            "ppo_epochs": 2,
-            "target_kl": None,
-            "value_detach": False,
             **settings,
         }
         with Watched(run, updates=updates) as source:

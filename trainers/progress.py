@@ -70,7 +70,8 @@ class UpdateLines(TrainerCallback):  # type: ignore[misc]  # untyped base
         self._console.print(
             f"  update {state.global_step}/{self._updates}: {', '.join(words)}", soft_wrap=True
         )
-        warning = horizon_warning(self._gamma, logs.get("turns", 0.0))
+        turns = logs.get("turns", 0.0)
+        warning = horizon_warning(self._gamma, turns) if turns >= 2 else None
         if warning is not None:
             self._gamma = 1.0  # said once
             self._console.print(f"  note  {warning} (docs/credit.md)", soft_wrap=True)

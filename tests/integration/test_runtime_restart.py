@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from agentic_gym.engines.replicas import ReplicaSet
-from agentic_gym.engines.scripted import ScriptedEngine
+from agentic_gym.engines.scripted import Script, ScriptedEngine
 from agentic_gym.rollout import Rollout
 from agentic_gym.store import RunStore
 from agentic_gym.testing import TokenAgent
@@ -88,49 +88,61 @@ class FixedPolicy:
         return [0.0] * len(token_ids)
 
 
+def play(
+    folder: Path,
+    name: str,
+    script: Script,
+    updates: range,
+    *,
+    kept: bool,
+    let_go: threading.Event,
+    stuck: threading.Event,
+) -> None:
+    """One process of a run: it makes these updates, and is stopped before the slow episode ends."""
+    policy = FixedPolicy()
+    replicas = ReplicaSet({number: ScriptedEngine(script) for number in range(2)})
+    with (
+        RunStore(folder) as store,
+        Rollout(lambda: StickyEnv(let_go, stuck), lambda _: TokenAgent(replicas)) as rollout,
+    ):
+        run = Run(
+            rollout=rollout,
+            schedule=make_schedule(name, batch_size=BATCH, concurrency=4, replicas=2),
+            tasks=SlowOnce(),
+            store=store,
+            replicas=replicas,
+            publisher=WeightPublisher(sequences=0),
+            slots=4,
+            tick_s=0.01,
+            live=LiveWeights(folder / "live") if kept else None,
+        )
+        with Runtime(run, updates=4) as source:
+            policy.version = updates.start
+            source.begin(Start(updates.start, policy))
+            for version in updates:
+                batch = source.next_batch()
+                assert batch.update == version + 1
+                assert stuck.wait(10)
+                policy.version = version + 1
+                source.update_finished(Update(version + 1, policy))
+                if version + 1 == updates.stop and not let_go.is_set():
+                    source.close()
+                    let_go.set()
+
+
 @pytest.mark.parametrize("name", ["streaming", "relay"])
 @pytest.mark.parametrize("kept", [True, False])
 def test_an_episode_of_old_weights_goes_on_after_a_restart(
     tmp_path: Path, name: str, kept: bool
 ) -> None:
-    policy, asked = FixedPolicy(), list[str]()
+    asked: list[str] = []
 
     def script(prompt: Sequence[int], request_id: str) -> list[int]:
         asked.append(request_id)
         return [1 + int(np.frombuffer(request_id.encode(), np.uint8).sum()) % 30]
 
-    def process(updates: range, *, let_go: threading.Event, stuck: threading.Event) -> None:
-        replicas = ReplicaSet({number: ScriptedEngine(script) for number in range(2)})
-        with (
-            RunStore(tmp_path) as store,
-            Rollout(lambda: StickyEnv(let_go, stuck), lambda _: TokenAgent(replicas)) as rollout,
-        ):
-            run = Run(
-                rollout=rollout,
-                schedule=make_schedule(name, batch_size=BATCH, concurrency=4, replicas=2),
-                tasks=SlowOnce(),
-                store=store,
-                replicas=replicas,
-                publisher=WeightPublisher(sequences=0),
-                slots=4,
-                tick_s=0.01,
-                live=LiveWeights(tmp_path / "live") if kept else None,
-            )
-            with Runtime(run, updates=4) as source:
-                policy.version = updates.start
-                source.begin(Start(updates.start, policy))
-                for version in updates:
-                    batch = source.next_batch()
-                    assert batch.update == version + 1
-                    assert stuck.wait(10)
-                    policy.version = version + 1
-                    source.update_finished(Update(version + 1, policy))
-                    if version + 1 == updates.stop and not let_go.is_set():
-                        source.close()
-                        let_go.set()
-
     stuck = threading.Event()
-    process(range(2), let_go=threading.Event(), stuck=stuck)
+    play(tmp_path, name, script, range(2), kept=kept, let_go=threading.Event(), stuck=stuck)
     with RunStore(tmp_path) as store:
         before = {t.trajectory_id: t for t in store.carried()}
         slow = next(r.trajectory_id for r in store.in_flight() if r.task_id == "slow")
@@ -139,7 +151,7 @@ def test_an_episode_of_old_weights_goes_on_after_a_restart(
 
     let_go = threading.Event()
     let_go.set()
-    process(range(2, 4), let_go=let_go, stuck=stuck)
+    play(tmp_path, name, script, range(2, 4), kept=kept, let_go=let_go, stuck=stuck)
     with RunStore(tmp_path) as store:
         assert not store.check_conservation().refused
         [trajectory] = store.trajectories([slow])

@@ -90,20 +90,6 @@ def last_metrics(trainer: AgenticPPOTrainer) -> dict[str, float]:
 LORA = {"full": None, "lora": LoraConfig(r=2, target_modules="all-linear")}
 
 
-def test_a_batch_that_cannot_train_says_why(tmp_path: Path) -> None:
-    silent = trajectory(0).tokens
-    assert silent is not None
-    nothing = TokenStream(
-        silent.ids, np.zeros(len(silent), bool), silent.logprobs, silent.versions, silent.turns
-    )
-    broken = trajectory(1, outcome=Outcome.INFRA_ERROR)
-    with pytest.raises(
-        TrainingError,
-        match=rf"none of the 2 .* can train: 1 broke .*, in 1 nothing was sampled: .* {len(silent)} to",
-    ):
-        make(tmp_path, [[trajectory(0, tokens=nothing), broken]]).train()
-
-
 @pytest.mark.parametrize("kind", ["full", "lora"])
 def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(tmp_path: Path, kind: str) -> None:
     data = batches(5)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agentic_gym.errors import StoreError
-from agentic_gym.store import RunStore, TokenCredit
+from agentic_gym.store import LaunchRecord, RunStore, TokenCredit
 from agentic_gym.store.credit import decode_credit, encode_credit
 
 
@@ -82,3 +82,25 @@ def test_damaged_credit_says_so() -> None:
     for damaged in (b"", whole[:-6], b"nonsense"):
         with pytest.raises(StoreError, match="credit is corrupt"):
             decode_credit(damaged)
+
+
+def test_a_transaction_keeps_all_or_nothing(tmp_path: Path) -> None:
+    store = RunStore(tmp_path)
+    records = [LaunchRecord("a", "task", "group", 7, 0)]
+
+    def fail() -> None:
+        with store.transaction():
+            store.launch(records)
+            store.put_state("key", 1)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert store.counts().launches == 0
+    assert store.get_state("key") is None
+    with store.transaction():
+        store.launch(records)
+        store.log_metrics(1, {"reward": 0.5})
+    assert store.counts().launches == 1
+    assert store.metrics("reward") == [(1, 0.5)]
+    store.close()

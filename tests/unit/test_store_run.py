@@ -392,21 +392,3 @@ def test_a_prefix_grows_by_chunks_and_reads_as_one(store: RunStore) -> None:
     store.drop("a", "late")
     assert store.carried() == []
     assert store.check_conservation().dropped == {"late": 1}
-
-
-def test_a_transaction_keeps_all_or_nothing(store: RunStore) -> None:
-    def fail() -> None:
-        with store.transaction():
-            launch(store, "a")
-            store.put_state("key", 1)
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fail()
-    assert store.counts().launches == 0
-    assert store.get_state("key") is None
-    with store.transaction():
-        launch(store, "a")
-        store.log_metrics(1, {"reward": 0.5})
-    assert store.counts().launches == 1
-    assert store.metrics("reward") == [(1, 0.5)]
