@@ -1,13 +1,22 @@
-"""Real training runs on the pocket tasks, small enough to repeat: the default run with fewer episodes."""
+"""Real training runs on the pocket tasks, small enough to repeat: the default run with fewer episodes.
+
+The benchmarks of credit and of selection share these arms: with the same ``--output`` a run that both need is
+made once.
+"""
 
 from __future__ import annotations
 
+import argparse
+import multiprocessing
+import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from evidence import Curve
+import torch
+from evidence import Curve, finished, keep
 from rich.console import Console
 
 from agentic_gym.config import StrictConfig
@@ -18,7 +27,98 @@ from agentic_gym.trainers.assembly import CHECKPOINT_FOLDER, Assembly
 from agentic_gym.trainers.run_config import EvalSection, TrainConfig
 from agentic_gym.types import Outcome
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+from train_swe import DEFAULT
+
 NAME = "heldout_bugs"
+
+PPO = {"credit": "outcome+token_gae", "ppo": {"gamma": 1.0, "gae_lambda": 1.0}}
+GROUPS = {"credit": "outcome+group", "ppo": {"group_size": 4, "gamma": 1.0}}
+MEASURED = {"train_options": {"process_state": True}}
+TESTS = {"train_options": {"reward": {"turn": 0.0, "mishap": 0.0, "failed": 0.0}}}
+
+ARMS: Mapping[str, Mapping[str, Any]] = {
+    "tests alone": {**PPO, "env": TESTS},
+    "outcome": PPO,
+    "outcome, groups": GROUPS,
+    "token GAE": {"credit": "token_gae"},
+    "turn GAE": {},
+    "process": {"credit": "process+turn_gae", "env": MEASURED},
+    "attention": {"credit": "attention+turn_gae"},
+    "causal attention": {"credit": "causal_attention+turn_gae"},
+    "band": {"selection": "band"},
+    "band, diversity": {"selection": "band+diversity"},
+    "curriculum": {"selection": "curriculum"},
+    "refill, groups": {**GROUPS, "ppo": {**GROUPS["ppo"], "refill": 8}},
+}
+"""Keys of the default run that an arm changes.
+
+"turn GAE" is the default run itself. "outcome" has its rewards, all moved to the end and undiscounted; of
+"tests alone" the reward is 1 for solved and else 0, too.
+"""
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Flags that size the runs."""
+    parser.add_argument("--quick", action="store_true", help="one seed of little")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--updates", type=int, default=9)
+    parser.add_argument("--episodes", type=int, default=32, help="of an update")
+    parser.add_argument("--every", type=int, default=3, help="updates between evaluations")
+    parser.add_argument("--tasks", type=int, default=60, help="evaluated")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at once, a core each")
+    parser.add_argument(
+        "--output", type=Path, help="curves (JSONL); what is there is not run again"
+    )
+
+
+def shrink(options: argparse.Namespace) -> None:
+    """Sizes of ``--quick``."""
+    options.seeds = 1
+    options.updates, options.episodes, options.every, options.tasks = 1, 8, 1, 4
+
+
+def pocket_curves(
+    names: Sequence[str], options: argparse.Namespace, console: Console
+) -> dict[str, list[Curve]]:
+    """Runs arms, seed by seed, and prints each curve as it comes.
+
+    Args:
+        names: of :data:`ARMS`.
+        options: what :func:`add_flags` has read.
+        console: to print on.
+
+    Returns:
+        Curves by arm, one a seed.
+    """
+    known = finished(options.output)
+    pool = ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn"))
+    with pool:
+        running: dict[Future[tuple[Curve, int]], str] = {}
+        for seed in range(options.seeds):
+            for name in names:
+                key = f"pocket/{name}/{seed}"
+                if key not in known:
+                    sizes = {
+                        k: getattr(options, k) for k in ("updates", "episodes", "every", "tasks")
+                    }
+                    running[pool.submit(_alone, name, seed=seed, **sizes)] = key
+        for future in as_completed(running):
+            key = running[future]
+            known[key], played = future.result()
+            keep(options.output, key, known[key], played=played)
+            console.print(
+                f"{key}: {[round(y, 3) for _, y in known[key]]}, {played} episodes played"
+            )
+    return {
+        name: [known[f"pocket/{name}/{seed}"] for seed in range(options.seeds)] for name in names
+    }
+
+
+def _alone(name: str, **sizes: Any) -> tuple[Curve, int]:
+    """One run, in a process of its own."""
+    torch.set_num_threads(1)
+    return pocket_curve(DEFAULT, ARMS[name], **sizes)
 
 
 def changed(section: Any, values: Mapping[str, Any]) -> Any:
