@@ -40,7 +40,6 @@ CHAIN: dict[str, tuple[str, dict[str, Any]]] = {
 
 POCKET = (
     BASE,
-    "tests alone",
     "outcome, groups",
     "token GAE",
     "turn GAE",

@@ -35,10 +35,8 @@ NAME = "heldout_bugs"
 PPO = {"credit": "outcome+token_gae", "ppo": {"gamma": 1.0, "gae_lambda": 1.0}}
 GROUPS = {"credit": "outcome+group", "ppo": {"group_size": 4, "gamma": 1.0}}
 MEASURED = {"train_options": {"process_state": True}}
-TESTS = {"train_options": {"reward": {"turn": 0.0, "mishap": 0.0, "failed": 0.0}}}
 
 ARMS: Mapping[str, Mapping[str, Any]] = {
-    "tests alone": {**PPO, "env": TESTS},
     "outcome": PPO,
     "outcome, groups": GROUPS,
     "token GAE": {"credit": "token_gae"},
@@ -48,14 +46,13 @@ ARMS: Mapping[str, Mapping[str, Any]] = {
     "causal attention": {"credit": "causal_attention+turn_gae"},
     "band": {"selection": "band"},
     "band, diversity": {"selection": "band+diversity"},
-    "curriculum": {"selection": "curriculum"},
     "refill, groups": {**GROUPS, "ppo": {**GROUPS["ppo"], "refill": 8}},
 }
 """Keys of the default run that an arm changes.
 
-"turn GAE" is the default run itself. "outcome" has its rewards, all moved to the end and undiscounted; of
-"tests alone" the reward is 1 for solved and else 0, too.
+"turn GAE" is the default run itself. "outcome" has its rewards, all moved to the end and undiscounted.
 """
+START = "at the start"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -92,16 +89,15 @@ def pocket_curves(
         Curves by arm, one a seed.
     """
     known = finished(options.output)
+    sizes = {name: getattr(options, name) for name in ("updates", "episodes", "every", "tasks")}
     pool = ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn"))
     with pool:
         running: dict[Future[tuple[Curve, int]], str] = {}
         for seed in range(options.seeds):
-            for name in names:
+            # The start is the same for all arms.
+            for name in (START, *names):
                 key = f"pocket/{name}/{seed}"
                 if key not in known:
-                    sizes = {
-                        k: getattr(options, k) for k in ("updates", "episodes", "every", "tasks")
-                    }
                     running[pool.submit(_alone, name, seed=seed, **sizes)] = key
         for future in as_completed(running):
             key = running[future]
@@ -110,14 +106,18 @@ def pocket_curves(
             console.print(
                 f"{key}: {[round(y, 3) for _, y in known[key]]}, {played} episodes played"
             )
+    seeds = range(options.seeds)
     return {
-        name: [known[f"pocket/{name}/{seed}"] for seed in range(options.seeds)] for name in names
+        name: [known[f"pocket/{START}/{seed}"] + known[f"pocket/{name}/{seed}"] for seed in seeds]
+        for name in names
     }
 
 
 def _alone(name: str, **sizes: Any) -> tuple[Curve, int]:
     """One run, in a process of its own."""
     torch.set_num_threads(1)
+    if name == START:
+        return pocket_curve(DEFAULT, {}, **{**sizes, "updates": 0})
     return pocket_curve(DEFAULT, ARMS[name], **sizes)
 
 
@@ -143,13 +143,13 @@ def pocket_curve(
     every: int,
     tasks: int,
 ) -> tuple[Curve, int]:
-    """Success on held-out bugs against trained episodes, and how many were played for them.
+    """Success on held-out bugs after trained episodes, and how many were played for them.
 
     Args:
         default: the run that is varied.
         arm: keys that differ.
         seed: of the run, and of its evaluations.
-        updates: of the run.
+        updates: of the run; 0 for the success before it alone.
         episodes: of an update.
         every: updates between two evaluations.
         tasks: evaluated, once each, sampled.
@@ -169,7 +169,9 @@ def pocket_curve(
         config = changed(config, {"ppo": {"extra": {"save_total_limit": None}}})
         with RunStore(folder) as store:
             console = Console(stderr=True, quiet=True)
-            curve = [(0.0, _success(config, store, console))]
+            if not updates:
+                return [(0.0, _success(config, store, console))], 0
+            curve: Curve = []
             assembly = Assembly(config, store, console)
             try:
                 assembly.prepare()

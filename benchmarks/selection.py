@@ -17,9 +17,9 @@ from pocket_runs import add_flags, pocket_curves, shrink
 from rich.console import Console
 
 TABLES = {
-    "turn GAE": ("band", "band, diversity", "curriculum"),
+    "turn GAE": ("band", "band, diversity"),
     "outcome, groups": ("refill, groups",),
-    "outcome": ("turn GAE", "band", "band, diversity", "curriculum"),
+    "outcome": ("turn GAE", "band", "band, diversity"),
 }
 """Baselines, all of them uniform, and what is held against each."""
 
