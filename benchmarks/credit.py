@@ -43,6 +43,7 @@ POCKET = (
     "outcome, groups",
     "token GAE",
     "turn GAE",
+    "turn GAE, λ = 1",
     "process",
     "attention",
     "causal attention",

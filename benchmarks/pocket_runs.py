@@ -41,6 +41,7 @@ ARMS: Mapping[str, Mapping[str, Any]] = {
     "outcome, groups": GROUPS,
     "token GAE": {"credit": "token_gae"},
     "turn GAE": {},
+    "turn GAE, λ = 1": {"ppo": {"gae_lambda": 1.0}},
     "process": {"credit": "process+turn_gae", "env": MEASURED},
     "attention": {"credit": "attention+turn_gae"},
     "causal attention": {"credit": "causal_attention+turn_gae"},

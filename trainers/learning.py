@@ -16,6 +16,7 @@ from agentic_gym.trainers.selection.refill import Refill
 from agentic_gym.trainers.selection.registry import make_selector, selection_options
 
 _POTENTIALS = ("process", "model")
+_SPREADING = ("attention", "causal_attention")
 
 
 def credit_of(config: TrainConfig) -> CreditPlan:
@@ -57,6 +58,12 @@ def _check(config: TrainConfig, plan: CreditPlan, parts: Sequence[str]) -> None:
         raise ConfigError(
             f"credit={config.credit!r}: potential differences add up to nothing over an episode, and "
             f"{plan.estimator!r} compares whole episodes: add turn_gae or token_gae instead"
+        )
+    spreading = [part for part in parts if part in _SPREADING]
+    if spreading and plan.estimator == "group":
+        raise ConfigError(
+            f"credit={config.credit!r}: {spreading[0]!r} moves reward within an episode, and 'group' gives all "
+            "its tokens one advantage: add turn_gae or token_gae instead, or use preplan_anchor with group"
         )
     if potentials and config.ppo.extra.get("token_gamma", 1.0) != 1.0:
         raise ConfigError(
