@@ -23,7 +23,7 @@ from agentic_gym.registration import make
 from agentic_gym.rollout import Launch, Rollout
 from agentic_gym.store import RunStore
 from agentic_gym.trainers import checkpoints
-from agentic_gym.trainers.demonstrations import Demonstration, encode, record_many
+from agentic_gym.trainers.gathering import Gathering
 from agentic_gym.trainers.learning import (
     credit_of,
     filter_of,
@@ -39,7 +39,7 @@ from agentic_gym.trainers.ppo_trainer import AgenticPPOTrainer
 from agentic_gym.trainers.progress import OnUpdate, UpdateLines, episode_bar
 from agentic_gym.trainers.publisher import WeightPublisher
 from agentic_gym.trainers.relays.network import RelayNetwork
-from agentic_gym.trainers.run_config import TrainConfig, import_object, schedule_of
+from agentic_gym.trainers.run_config import TrainConfig, schedule_of
 from agentic_gym.trainers.run_parts import Run
 from agentic_gym.trainers.runtime import Runtime
 from agentic_gym.trainers.selection.base import TaskFacts, facts_of
@@ -185,11 +185,20 @@ class Assembly:
     def _make_start(self, parent: Path) -> Path:
         """Makes the policy that reinforcement learning starts from, whole or not at all."""
         config = self._config
-        demonstrations = self._record() if config.demonstrations.policy else []
+        section = config.demonstrations
+        gathering = Gathering(
+            config,
+            self._store,
+            self._console,
+            make_env=lambda: self.make_env(config.env.train_options),
+            tasks=self.train_tasks() if section.policy or section.runs else (),
+        )
+        demonstrations = gathering.demonstrations()
         if config.model == "scratch":
             if not demonstrations:
                 raise ConfigError(
-                    "model='scratch' needs demonstrations.policy: an untrained model never acts"
+                    "model='scratch' needs demonstrations.policy or demonstrations.runs: an untrained "
+                    "model never acts"
                 )
             texts = [text for demonstration in demonstrations for text in demonstration.texts()]
             tokenizer = train_tokenizer(texts, vocab_size=config.shape.vocab_size)
@@ -200,36 +209,13 @@ class Assembly:
             model, tokenizer = load_policy(STARTER if config.model == "starter" else config.model)
         if demonstrations:
             codec = ChatCodec(tokenizer, show_tools=config.rollout.show_tools, thinking=None)
-            limit = config.rollout.max_tokens_per_episode
-            streams = encode(codec, demonstrations, max_tokens=limit)
+            streams = gathering.encoded(codec, demonstrations)
             warm_start(model, streams, config.warm_start, seed=config.seed, on_step=self._log_step)
 
         folder = checkpoints.stage(parent) / "checkpoint-0"
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         return checkpoints.commit(folder)
-
-    def _record(self) -> list[Demonstration]:
-        section, options = self._config.demonstrations, self._config.env.train_options
-        env = self.make_env(options)
-        try:
-            make_policy = import_object(section.policy)(env.unwrapped)
-        finally:
-            env.close()
-        ids = self.train_tasks()
-        random.Random(self._config.seed).shuffle(ids)
-        ids = ids[: section.max_tasks or None]
-        episodes = [(task, sample) for sample in range(section.per_task) for task in ids]
-        from rich.progress import Progress
-
-        with Progress(console=self._console, transient=True) as bar:
-            job = bar.add_task("demonstrations", total=len(episodes))
-            return record_many(
-                lambda: self.make_env(options),
-                make_policy,
-                episodes,
-                on_episode=lambda demonstration: bar.advance(job),
-            )
 
     def _log_step(self, step: WarmStartStep) -> None:
         self._store.log_metrics(

@@ -62,8 +62,8 @@ def _check(config: TrainConfig, plan: CreditPlan, parts: Sequence[str]) -> None:
     spreading = [part for part in parts if part in _SPREADING]
     if spreading and plan.estimator == "group":
         raise ConfigError(
-            f"credit={config.credit!r}: {spreading[0]!r} moves reward within an episode, and 'group' gives all "
-            "its tokens one advantage: add turn_gae or token_gae instead, or use preplan_anchor with group"
+            f"credit={config.credit!r}: {spreading[0]!r} moves reward within an episode, and 'group' gives "
+            "all its tokens one advantage: add turn_gae or token_gae instead, or use preplan_anchor with group"
         )
     if potentials and config.ppo.extra.get("token_gamma", 1.0) != 1.0:
         raise ConfigError(

@@ -25,6 +25,7 @@ from agentic_gym.rewards.credit.base import batch_of
 from agentic_gym.rewards.credit.outcome import earned
 from agentic_gym.store import RunStore
 from agentic_gym.trainers.assembly import Assembly
+from agentic_gym.trainers.explored import explore
 from agentic_gym.trainers.learning import credit_of, rubric_of, selector_of
 from agentic_gym.trainers.models import check_source
 from agentic_gym.trainers.ppo_args import ppo_args
@@ -65,6 +66,12 @@ def preflight(config: TrainConfig, *, console: Console | None = None) -> None:
             assembly = Assembly(small, store, console)
             try:
                 _try(console, "tasks", lambda: _check_tasks(assembly, small, console))
+                if config.demonstrations.runs:
+                    _try(
+                        console,
+                        "demonstrations to be had",
+                        lambda: _check_explored(assembly, config, console),
+                    )
                 _try(console, "policy and engine", assembly.prepare)
                 _try(console, "episodes, sandbox and grader", lambda: _play(assembly, small))
                 if config.ppo.updates == 0:
@@ -124,6 +131,16 @@ def _check_tasks(assembly: Assembly, config: TrainConfig, console: Console) -> N
                 f"  note  evaluation {name!r} has {len(shared)} tasks that train too: it says how well "
                 "they are learned, not how well that carries over"
             )
+
+
+def _check_explored(assembly: Assembly, config: TrainConfig, console: Console) -> None:
+    """Says what the whole run would choose; what follows replays a few of it."""
+    choice = explore(config.demonstrations, assembly.train_tasks())
+    names = ", ".join(config.demonstrations.runs)
+    console.print(
+        f"  note  demonstrations from {names}: {choice.told()}. A few of them are tried now",
+        soft_wrap=True,
+    )
 
 
 def _play(assembly: Assembly, config: TrainConfig) -> None:

@@ -61,18 +61,40 @@ class ShapeSection(StrictConfig):
 
 
 class DemonstrationSection(StrictConfig):
-    """Where demonstrations come from.
+    """Where demonstrations come from; no warm start if neither ``policy`` nor ``runs`` is given.
 
     Attributes:
         policy: import path ``module:function``; called with the training environment, it returns a
-            function that makes a demonstrator. Empty for no warm start.
-        per_task: episodes a task.
-        max_tasks: tasks that are demonstrated (the first of a seeded order); 0 for all.
+            function that makes a demonstrator.
+        runs: folders of training runs, of ``agentic-gym eval`` or of ``agentic-gym tasks profile``, by a
+            smaller model say; what was solved there is demonstrated (docs/selection.md).
+        band: of ``runs``: lowest and highest share of a task's tries that solved it. 0.2 0.8 leaves out
+            what is always solved, or hardly ever.
+        per_task: most episodes a task, of ``policy`` and of ``runs`` each.
+        max_tasks: tasks that are demonstrated (the first of a seeded order, with ``runs`` of those that can
+            be), by each; 0 for all.
     """
 
     policy: str = ""
+    runs: list[str] = Field(default_factory=list)
+    band: tuple[float, float] = (0.0, 1.0)
     per_task: Positive = 2
     max_tasks: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _refuse_what_is_no_band(self) -> Self:
+        low, high = self.band
+        if not 0 <= low <= high <= 1:
+            raise ValueError(
+                f"band={self.band} is no band of shares: give its lowest and highest, from 0 to 1, for "
+                "instance 0.2 0.8"
+            )
+        if not self.runs and self.band != type(self).model_fields["band"].default:
+            raise ValueError(
+                f"band={self.band} is not read without runs: give demonstrations.runs as well, or leave "
+                "it out"
+            )
+        return self
 
 
 class RolloutSection(StrictConfig):
