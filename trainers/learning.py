@@ -63,7 +63,7 @@ def _check(config: TrainConfig, plan: CreditPlan, parts: Sequence[str]) -> None:
     if spreading and plan.estimator == "group":
         raise ConfigError(
             f"credit={config.credit!r}: {spreading[0]!r} moves reward within an episode, and 'group' gives "
-            "all its tokens one advantage: add turn_gae or token_gae instead, or use preplan_anchor with group"
+            "all its tokens one advantage: add turn_gae or token_gae instead, or take preplan_anchor"
         )
     if potentials and config.ppo.extra.get("token_gamma", 1.0) != 1.0:
         raise ConfigError(

@@ -65,7 +65,7 @@ STATE = {"train_options": {"process_state": True}}
         ({"credit": "process"}, "set env.train_options.process_state"),
         ({"credit": "process+group", "env": STATE}, "add up to nothing over an episode"),
         ({"credit": "attention+group"}, "'attention' moves reward within an episode, and 'group'"),
-        ({"credit": "causal_attention+group"}, "use preplan_anchor with group"),
+        ({"credit": "causal_attention+group"}, "or take preplan_anchor"),
         ({"credit": "process+outcome", "env": STATE}, "name outcome first"),
         (
             {"credit": "process+token_gae", "env": STATE, "ppo": {"extra": {"token_gamma": 0.9}}},
