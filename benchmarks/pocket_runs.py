@@ -91,7 +91,8 @@ def pocket_curves(
     """
     known = finished(options.output)
     sizes = {name: getattr(options, name) for name in ("updates", "episodes", "every", "tasks")}
-    pool = ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn"))
+    spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(options.jobs, mp_context=spawn, max_tasks_per_child=1)
     with pool:
         running: dict[Future[tuple[Curve, int]], str] = {}
         for seed in range(options.seeds):
