@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
 
-from agentic_gym.rewards.credit.base import AttentionFacts
+from agentic_gym.rewards.credit.base import AttentionFacts, AttentionNeed
 from agentic_gym.rewards.credit.deciding import deciding_rows
 from agentic_gym.trainers.attention_rows import RowAttention, attention_of
 from agentic_gym.trainers.attention_sums import Distances, RowDistances
@@ -27,6 +28,7 @@ def attention_facts(
     model: nn.Module,
     trajectories: Sequence[Trajectory],
     *,
+    needs: bool | AttentionNeed = True,
     layout: Layout = "packed",
     token_budget: int = 4096,
     layers: Layers = 0.5,
@@ -36,21 +38,24 @@ def attention_facts(
     Args:
         model: a causal LM of transformers, or the PEFT model around it.
         trajectories: of a batch.
+        needs: which facts; nothing else is computed, and without any no pass is made.
         layout: how trajectories are laid out.
         token_budget: most tokens of a micro-batch.
         layers: which; the middle half by default.
 
     Returns:
-        One a trajectory; None where its attention is not finite.
+        One a trajectory; None where what was looked at of its attention is not finite.
     """
-    sampled = [_sampled(trajectory) for trajectory in trajectories]
-    turns = [_numbered(t, at) for t, at in zip(trajectories, sampled, strict=True)]
-    distances = RowDistances()
+    need = AttentionNeed.of(needs)
+    if not need:
+        return [AttentionFacts() for _ in trajectories]
+    wanted = [_Rows.of(trajectory, need) for trajectory in trajectories]
+    distances = RowDistances() if AttentionNeed.INFLUENCE in need else None
     rows = attention_of(
         model,
         trajectories,
-        sampled,
-        groups=turns,
+        [one.chosen for one in wanted],
+        groups=[one.groups for one in wanted],
         layout=layout,
         token_budget=token_budget,
         layers=layers,
@@ -59,11 +64,49 @@ def attention_facts(
     return [
         None
         if found.problem is not None
-        else _facts(trajectory, at, turn, found, distances.distances(number))
-        for number, (trajectory, at, turn, found) in enumerate(
-            zip(trajectories, sampled, turns, rows, strict=True)
-        )
+        else one.facts(need, found, None if distances is None else distances.distances(number))
+        for number, (one, found) in enumerate(zip(wanted, rows, strict=True))
     ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """What is looked at in one trajectory.
+
+    Attributes:
+        sampled: positions of its sampled tokens.  # [n]
+        decided: of these, the deciding ones.  # [d]
+        chosen: tokens whose rows are computed: the deciding ones, or all that were sampled.  # [R]
+        groups: of each of them: its turn, those that have some counted from 0; or one for all.  # [R]
+    """
+
+    sampled: Ints
+    decided: Ints
+    chosen: Ints
+    groups: Ints
+
+    @classmethod
+    def of(cls, trajectory: Trajectory, need: AttentionNeed) -> _Rows:
+        sampled, decided = _sampled(trajectory), deciding_rows(trajectory)
+        if need == AttentionNeed.DECIDING:
+            return cls(sampled, decided, decided, np.zeros(len(decided), np.int64))
+        return cls(sampled, decided, sampled, _numbered(trajectory, sampled))
+
+    def facts(
+        self, need: AttentionNeed, found: RowAttention, distances: Distances | None
+    ) -> AttentionFacts:
+        weights = found.weights[:, self.sampled]  # of each group to each sampled token
+        deciding = turns = reach = influence = None
+        if AttentionNeed.DECIDING in need:
+            group = self.groups[np.searchsorted(self.chosen, self.decided[0])]
+            # Only what was sampled before: the deciding tokens would mostly find themselves.
+            deciding = np.where(self.sampled < self.decided[0], weights[group], 0.0)
+        if AttentionNeed.TURNS in need:
+            sums = [weights[:, self.groups == k].sum(axis=1) for k in range(len(weights))]
+            turns = np.tril(np.stack(sums, axis=1), -1)
+        if distances is not None:
+            reach, influence = _by_heads(distances, self.sampled)
+        return AttentionFacts(deciding, turns, reach, influence)
 
 
 def _sampled(trajectory: Trajectory) -> Ints:
@@ -75,19 +118,6 @@ def _numbered(trajectory: Trajectory, at: Ints) -> Ints:
     """Turn of each sampled token, those that have some counted from 0."""
     assert trajectory.tokens is not None
     return np.unique(trajectory.tokens.turns[at], return_inverse=True)[1].astype(np.int64)
-
-
-def _facts(
-    trajectory: Trajectory, at: Ints, turn: Ints, found: RowAttention, distances: Distances
-) -> AttentionFacts:
-    weights = found.weights[:, at]  # of each turn to each sampled token
-    count = len(weights)
-    to_turns = np.stack([weights[:, turn == k].sum(axis=1) for k in range(count)], axis=1)
-    decided = deciding_rows(trajectory)
-    # Only what was sampled before: the deciding tokens would mostly find themselves.
-    before = np.where(at < decided[0], weights[turn[np.searchsorted(at, decided[0])]], 0.0)
-    reach, influence = _by_heads(distances, at)
-    return AttentionFacts(before, np.tril(to_turns, -1), reach, influence)
 
 
 def _by_heads(

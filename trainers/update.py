@@ -143,6 +143,7 @@ class Updater:
             box[0] = attention_facts(
                 self.accelerator.unwrap_model(model),
                 experience.trajectories,
+                needs=self.credit.needs_attention,
                 layout=self.config.layout,
                 token_budget=self.config.micro_batch_tokens,
                 layers=self.config.attention_layers,

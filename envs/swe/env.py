@@ -57,8 +57,8 @@ class SWEEnv(ToolEnv):
 
     ``reset(options=...)`` takes ``task_id`` or ``task_index``; otherwise the seed draws a task. ``info``
     has ``task_id``, ``tests_passed`` and ``tests_total`` of the last visible run, ``edited`` (path and
-    lines), ``state_key`` (names the state of the workspace and what its tests last showed), and at the end
-    ``grade``.
+    lines), ``state_key`` (names the state of the workspace and what its tests last showed), ``mishap`` (what
+    ``reward.mishap`` is paid for: no_call, refused, broken_tests or None), and at the end ``grade``.
 
     Args:
         tasks: name of a bundled set, path of a JSONL file, or tasks.
@@ -192,9 +192,8 @@ class SWEEnv(ToolEnv):
 
     def reward(self) -> float:
         """Cost of the turn and its mishaps, change of the test fraction, and in the last step the verdict."""
-        refused = any(result.is_error and not result.idle for result in self.step_results)
-        mishap = refused or self._broke_tests or not self.step_results
-        reward = turn_reward(self._weights, mishap=mishap)
+        mishap = self.step_info["mishap"] = self._mishap()
+        reward = turn_reward(self._weights, mishap=mishap is not None)
         self._broke_tests = False
         reward += progress_reward(self._weights, self._paid_fraction, self._fraction)
         self._paid_fraction = self._fraction
@@ -323,6 +322,14 @@ class SWEEnv(ToolEnv):
         return "solved" if grade.solved else "not solved"
 
     # Inside.
+
+    def _mishap(self) -> str | None:
+        """What went wrong in this step; idle calls are no mishap, and a refused one hides broken tests."""
+        if not self.step_results:
+            return "no_call"
+        if any(result.is_error and not result.idle for result in self.step_results):
+            return "refused"
+        return "broken_tests" if self._broke_tests else None
 
     def _run_visible(self) -> str:
         task = self.task

@@ -16,6 +16,7 @@ import numpy as np
 from agentic_gym.errors import ConfigError
 from agentic_gym.rewards.credit.base import (
     AttentionFacts,
+    AttentionNeed,
     CreditBatch,
     Floats,
     Ints,
@@ -45,7 +46,7 @@ class AttentionCredit:
     beta: float = 0.5
     per_turn: bool = False
     invariance: Invariance = Invariance.RETURN
-    needs_attention: bool = True
+    needs_attention: AttentionNeed = AttentionNeed.DECIDING
 
     def __post_init__(self) -> None:
         _check_share("beta", self.beta)
@@ -87,7 +88,7 @@ class CausalAttentionCredit:
 
     scale: float = 0.2
     invariance: Invariance = Invariance.OPTIMAL_POLICY
-    needs_attention: bool = True
+    needs_attention: AttentionNeed = AttentionNeed.TURNS
 
     def __post_init__(self) -> None:
         if not 0 <= self.scale < float("inf"):
@@ -134,7 +135,7 @@ class PreplanAnchor:
     share: float = 0.4
     factor: float = 1.5
     back: int = 3
-    needs_attention: bool = True
+    needs_attention: AttentionNeed = AttentionNeed.INFLUENCE
 
     def __post_init__(self) -> None:
         _check_share("share", self.share)

@@ -11,12 +11,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Protocol
+from enum import Flag, StrEnum, auto
+from typing import Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from agentic_gym.errors import ConfigError
 from agentic_gym.types import Trajectory
 
 Floats = npt.NDArray[np.float64]
@@ -36,23 +37,100 @@ class Invariance(StrEnum):
     NOTHING = "nothing"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class AttentionNeed(Flag):
+    """Which facts of the policy's attention a part reads: only these are computed.
+
+    All come from one forward pass. The deciding tokens alone leave it nearly as fast as it is; rows of every
+    sampled token do not, and distances within them take the longest.
+
+    >>> bool(AttentionNeed.NOTHING), AttentionNeed.TURNS in AttentionNeed.EVERYTHING
+    (False, True)
+    """
+
+    NOTHING = 0
+
+    DECIDING = auto()
+    """:attr:`AttentionFacts.deciding`, from the rows of the deciding tokens."""
+
+    TURNS = auto()
+    """:attr:`AttentionFacts.turns`, from the rows of all sampled tokens."""
+
+    INFLUENCE = auto()
+    """:attr:`AttentionFacts.reach` and :attr:`AttentionFacts.influence`, from distances within these rows."""
+
+    EVERYTHING = DECIDING | TURNS | INFLUENCE
+
+    @classmethod
+    def of(cls, declared: bool | AttentionNeed) -> Self:
+        """What a part's ``needs_attention`` asks for: True asks for everything, False for nothing.
+
+        Raises:
+            ConfigError: it is neither a bool nor one of these.
+        """
+        if isinstance(declared, cls):
+            return declared
+        if isinstance(declared, bool):
+            return cls.EVERYTHING if declared else cls.NOTHING
+        raise ConfigError(
+            f"needs_attention={declared!r} must be True (everything), False, or of AttentionNeed: "
+            "DECIDING, TURNS, INFLUENCE, or several joined by |"
+        )
+
+
 class AttentionFacts:
     """The policy's attention within one trajectory: over its n sampled tokens and the k turns that have some.
 
-    Attributes:
-        deciding: attention that the deciding tokens (last edit or submission) pay to each sampled
-            token, mean over heads, layers and deciding tokens.  # [n]
-        turns: attention that the sampled tokens of a turn pay to those of each other turn, summed
-            over the latter; 0 where not earlier.  # [k, k]
-        reach: mean distance, capped, at which each sampled token attends (WAAD).  # [n]
-        influence: mean attention that each sampled token receives from a window of later ones (FAI).  # [n]
+    Only what was asked for is known (:class:`AttentionNeed`); to read anything else is a ``ConfigError``.
+
+    Args:
+        deciding: see the property; None: not asked for. Likewise the others.
+        turns: see the property.
+        reach: see the property.
+        influence: see the property.
     """
 
-    deciding: Floats
-    turns: Floats
-    reach: Floats
-    influence: Floats
+    __slots__ = ("_deciding", "_influence", "_reach", "_turns")
+
+    def __init__(
+        self,
+        deciding: Floats | None = None,
+        turns: Floats | None = None,
+        reach: Floats | None = None,
+        influence: Floats | None = None,
+    ) -> None:
+        self._deciding, self._turns = deciding, turns
+        self._reach, self._influence = reach, influence
+
+    @property
+    def deciding(self) -> Floats:
+        """Attention that the deciding tokens (last edit or submission) pay to each sampled token, mean over
+        heads, layers and deciding tokens.  # [n]"""
+        return _asked(self._deciding, "deciding", AttentionNeed.DECIDING)
+
+    @property
+    def turns(self) -> Floats:
+        """Attention that the sampled tokens of a turn pay to those of each other turn, summed over the
+        latter; 0 where not earlier.  # [k, k]"""
+        return _asked(self._turns, "turns", AttentionNeed.TURNS)
+
+    @property
+    def reach(self) -> Floats:
+        """Mean distance, capped, at which each sampled token attends (WAAD).  # [n]"""
+        return _asked(self._reach, "reach", AttentionNeed.INFLUENCE)
+
+    @property
+    def influence(self) -> Floats:
+        """Mean attention that each sampled token receives from a window of later ones (FAI).  # [n]"""
+        return _asked(self._influence, "influence", AttentionNeed.INFLUENCE)
+
+
+def _asked(known: Floats | None, name: str, need: AttentionNeed) -> Floats:
+    if known is None:
+        raise ConfigError(
+            f"attention facts hold no {name!r}, for which no part of the credit asked: a part that reads "
+            f"it declares needs_attention = AttentionNeed.{need.name}, or True for everything"
+        )
+    return known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +189,7 @@ class CreditAssigner(Protocol):
 
     Attributes:
         invariance: what stays as it was.
-        needs_attention: whether the batch must have its attention.
+        needs_attention: which facts of its attention the batch must have; True: all.
     """
 
     @property
@@ -120,7 +198,7 @@ class CreditAssigner(Protocol):
         ...
 
     @property
-    def needs_attention(self) -> bool:
+    def needs_attention(self) -> bool | AttentionNeed:
         """See the class."""
         ...
 
@@ -141,11 +219,11 @@ class AdvantageModifier(Protocol):
     """Changes advantages; what it leaves as it was is never the optimal policy.
 
     Attributes:
-        needs_attention: whether the batch must have its attention.
+        needs_attention: which facts of its attention the batch must have; True: all.
     """
 
     @property
-    def needs_attention(self) -> bool:
+    def needs_attention(self) -> bool | AttentionNeed:
         """See the class."""
         ...
 

@@ -15,6 +15,7 @@ from typing import Any
 from agentic_gym.errors import ConfigError
 from agentic_gym.rewards.credit.base import (
     AdvantageModifier,
+    AttentionNeed,
     CreditAssigner,
     CreditBatch,
     Floats,
@@ -54,11 +55,13 @@ class CreditPlan:
     modifiers: tuple[AdvantageModifier, ...] = ()
 
     @property
-    def needs_attention(self) -> bool:
-        """Whether the batch must have its attention."""
-        return any(part.needs_attention for part in self.assigners) or any(
-            part.needs_attention for part in self.modifiers
-        )
+    def needs_attention(self) -> AttentionNeed:
+        """Which facts of its attention the batch must have: what any part reads."""
+        need = AttentionNeed.NOTHING
+        parts: tuple[CreditAssigner | AdvantageModifier, ...] = (*self.assigners, *self.modifiers)
+        for part in parts:
+            need |= AttentionNeed.of(part.needs_attention)
+        return need
 
     @property
     def needs_values(self) -> bool:
@@ -108,8 +111,8 @@ def make_credit(
         options: of each part, by its name.
 
     Raises:
-        ConfigError: a part is unknown, comes twice, or cannot be made of its options; two estimators; an
-            option belongs to no part.
+        ConfigError: a part is unknown, comes twice, cannot be made of its options, or does not say which
+            attention it needs; two estimators; an option belongs to no part.
     """
     assigners: list[CreditAssigner] = []
     modifiers: list[AdvantageModifier] = []
@@ -131,6 +134,7 @@ def make_credit(
             modifiers.append(made)
         else:
             raise ConfigError(f"credit part {part!r} has neither an assign nor a modify method")
+        _check_need(part, made)
     if left:
         raise ConfigError(
             f"credit_options has {sorted(left)[0]!r}, which credit={name!r} does not read"
@@ -168,6 +172,13 @@ def _make_part(name: str, options: Mapping[str, Any]) -> Any:
         return kind(**options)
     except TypeError as error:
         raise ConfigError(f"credit_options.{name}: {error}") from error
+
+
+def _check_need(name: str, part: Any) -> None:
+    try:
+        AttentionNeed.of(getattr(part, "needs_attention", None))  # type: ignore[arg-type]
+    except ConfigError as error:
+        raise ConfigError(f"credit part {name!r}: {error}") from error
 
 
 _FIXED = ("invariance", "needs_attention")

@@ -155,6 +155,24 @@ def test_layout_and_memory_settings_change_nothing(
         torch.testing.assert_close(weights[name], tensor, atol=2e-5, rtol=1e-4)
 
 
+def test_an_update_computes_what_its_credit_reads(tmp_path: Path) -> None:
+    def scored(credit: str) -> Experience:
+        trainer = make(tmp_path / credit, credit)
+        experience = Experience.gather([trajectory(0), trajectory(1)], 0)
+        trainer.updater.score(trainer.model, experience)
+        return experience
+
+    narrow, whole = scored("attention").attention, scored("attention+preplan_anchor").attention
+    for mine, full in zip(narrow, whole, strict=True):
+        assert mine is not None
+        assert full is not None
+        np.testing.assert_allclose(mine.deciding, full.deciding, atol=1e-6)
+        assert np.isfinite(full.influence).all()
+        with pytest.raises(ConfigError, match="hold no 'influence', for which no part"):
+            _ = mine.influence
+    assert scored("outcome").attention == ()
+
+
 def test_it_works_under_lora(tmp_path: Path) -> None:
     trainer = make(tmp_path, "attention", peft_config=LoraConfig(r=2, target_modules="all-linear"))
     trainer.train()

@@ -96,6 +96,7 @@ NAMES = (
     "explained_variance", "staleness", "reward", "update.wait_share", "batch.repeats", "batch.turns",
     "batch.touches_early", "batch.touches_late", "batch.last_reward", "queue_wait_s_p50", "episode_s_p50",
     "grad_norm_layer/layer.0", "trajectories", "infra_errors", "batch.solved", "batch.visible_solved",
+    "late_credit_share", "batch.mishaps", "batch.mishap.refused",
 )  # fmt: skip
 series = st.dictionaries(
     st.sampled_from(NAMES),

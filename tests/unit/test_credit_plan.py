@@ -61,7 +61,7 @@ def test_options_reach_their_part() -> None:
         ("outcome+outcome", {}, "names a part twice"),
         ("nowhere.at_all:Thing", {}, "cannot be imported"),
         ("agentic_gym.rewards.credit.plan:Nothing", {}, "cannot be imported"),
-        ("agentic_gym.rewards.credit.base:AttentionFacts", {}, "credit_options"),
+        ("agentic_gym.rewards.credit.base:CreditBatch", {}, "credit_options"),
         ("collections:Counter", {}, "neither an assign nor a modify"),
         ("attention", {"attention": {"bета": 1}}, "which it does not read"),
         ("attention", {"attention": {"invariance": "none"}}, "which it does not read"),

@@ -81,6 +81,27 @@ def test_mishaps_are_counted_where_the_environment_says_which_tools_ran() -> Non
     assert "batch.mishaps" not in figures([episode(turn(), turn())])
 
 
+def test_what_the_environment_says_of_a_mishap_counts_before_any_guess() -> None:
+    said: list[dict[str, Any]] = [
+        {"tools": ["edit"], "mishap": None},
+        {"tools": ["edit"], "mishap": "broken_tests"},
+        {"mishap": "no_call"},
+        {"tools": ["edit"], "mishap": "broken_tests"},
+        {"tools": ["edit"], "mishap": True},  # of somebody else's environment
+        {"tools": ["edit"], "mishap": False},
+    ]
+    error = "Error: said a file"  # which is an answer, where nothing went wrong
+    found = figures([episode(*(turn(observation=error, info=info) for info in said))])
+    assert found["batch.mishaps"] == pytest.approx(4 / 6)
+    reasons = {name: share for name, share in found.items() if name.startswith("batch.mishap.")}
+    assert reasons == pytest.approx(
+        {"batch.mishap.broken_tests": 2 / 6, "batch.mishap.no_call": 1 / 6}
+    )
+    assert figures([episode(turn(info={"mishap": None}))])["batch.mishaps"] == 0
+    old = figures([episode(turn(info={"tools": ["edit"]}), turn(info={"mishap": "refused"}))])
+    assert old["batch.mishaps"] == 0.5
+
+
 @pytest.mark.parametrize(
     ("tools", "observation", "mishap"),
     [

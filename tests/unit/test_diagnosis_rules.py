@@ -180,6 +180,12 @@ def long_and_unpaid(update: int, t: Trajectory) -> Trajectory:
     return replace(t, turns=tuple(turns))
 
 
+def long_and_flat(update: int, t: Trajectory) -> Trajectory:
+    """Twelve turns, paid at the end; every other episode is solved, from the first update to the last."""
+    solved = int(t.task_id[5:]) % 2 == 0
+    return long_and_unpaid(update, replace(t, outcome=Outcome.SOLVED if solved else Outcome.FAILED))
+
+
 WAITS = {"trainer_idle_share": always(0.7)}
 EPISODES: list[tuple[str, Change, dict[str, Any]]] = [
     ("repeated_actions", lambda u, t: edits(t, lambda k, path: edit(path, "same")), {}),
@@ -205,6 +211,7 @@ EPISODES: list[tuple[str, Change, dict[str, Any]]] = [
     ),
     ("no_spread", lambda u, t: paid(t, [0.0] * len(t.turns)), {}),
     ("credit_too_late", long_and_unpaid, {"config": {"ppo": {"gamma": 0.9}}}),
+    ("late_credit", long_and_flat, {"seed": 1, "updates": 12}),
     ("slow_tools", lambda u, t: timed(t, step=20.0), {"metrics": WAITS}),
     ("slow_grading", slow_grader, {"metrics": WAITS}),
     ("slow_resets", lambda u, t: timed(t, rest=30.0), {"metrics": WAITS}),

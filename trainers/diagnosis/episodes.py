@@ -1,14 +1,15 @@
 """Figures of one batch, from the trajectories that it trained on. Pure.
 
 Every figure is a share in [0, 1] unless its name says otherwise; one that a batch does not tell is left out.
-Environments of this project say ``tools`` in a turn's ``info`` when a call was read, and answer a refused
-call with ``Error: …``; of others, the figures that need it are left out.
+The SWE environment says in a turn's ``info`` whether it was a ``mishap``, and why. Other tool environments
+say ``tools`` when a call was read and answer a refused one with ``Error: …``, from which mishaps are guessed;
+of those that do neither, the figures that need it are left out.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,9 +18,13 @@ import numpy as np
 from agentic_gym.actions import parse_action
 from agentic_gym.types import Outcome, Trajectory, Turn
 
+REASON = "batch.mishap."
+"""What the figures of mishaps begin with, the reason behind it."""
+
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,}")
 _IDLE = r"(?!.*: nothing would change$)"
-"""How the SWE environment answers a call that was right in form and idle: no mishap to it either."""
+"""How a call that was right in form and idle is answered by the SWE environment, whose older runs do not say
+what a mishap was: it was none."""
 _REFUSED = re.compile(r"\AError: " + _IDLE, re.MULTILINE)
 _ONE_REFUSED = re.compile(r"^\[\S+ \S+\]\nError: " + _IDLE, re.MULTILINE)
 """One of several answers, under its heading."""
@@ -85,10 +90,7 @@ def _ends(batch: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def _acts(batch: Sequence[Trajectory]) -> dict[str, float]:
-    found = {}
-    turns = list(_turns(batch))
-    if any("tools" in turn.info for turn in turns):
-        found["batch.mishaps"] = _share([is_mishap(turn) for turn in turns])
+    found = _mishaps(list(_turns(batch)))
     repeats, early, late = [], [], []
     for t in batch:
         seen: set[tuple[str, str]] = set()
@@ -108,8 +110,26 @@ def _acts(batch: Sequence[Trajectory]) -> dict[str, float]:
     return found
 
 
+def _mishaps(turns: Sequence[Turn]) -> dict[str, float]:
+    """Share of turns that went wrong, and of those the environment names a reason for, by reason."""
+    if not any("tools" in turn.info or "mishap" in turn.info for turn in turns):
+        return {}
+    found = {"batch.mishaps": _share([is_mishap(turn) for turn in turns])}
+    reasons = Counter(turn.info.get("mishap") for turn in turns)
+    return found | {
+        f"{REASON}{reason}": count / len(turns)
+        for reason, count in reasons.items()
+        if isinstance(reason, str)
+    }
+
+
 def is_mishap(turn: Turn) -> bool:
-    """No call could be read, or one was refused; one that would have changed nothing is none."""
+    """The environment says so; of one that says nothing: no call could be read, or one was refused.
+
+    A call that would have changed nothing is no mishap.
+    """
+    if "mishap" in turn.info:
+        return bool(turn.info["mishap"])
     tools = turn.info.get("tools")
     if not tools:
         return True

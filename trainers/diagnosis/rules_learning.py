@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 from agentic_gym.trainers.diagnosis.facts import RunFacts
 from agentic_gym.trainers.diagnosis.findings import Found, Rule, Setting, alarm, shift, spell
 from agentic_gym.trainers.diagnosis.rules_agent import TREND_ERRORS, reward_without_success
@@ -22,6 +24,16 @@ LATE_REWARD = 0.9
 """Share of all reward that falls on the last turn, from which it is called sparse."""
 MANY_TURNS = 8.0
 """Mean turns from which credit for a reward at the end is long delayed."""
+LATE_CREDIT = 0.6
+"""Share of what tokens earn that falls on the last turn. Spread evenly over 8 turns it would be 0.13; by
+attention half of it stays there (its beta), and with a reward at the end alone 0.7 to 1, as turns cost."""
+NO_RISE = 0.15
+"""Rise of the share of solved episodes, over a run, that must be ruled out (by 3 standard errors) before
+success is said not to rise. Of simulated runs that rise by as much, under 1 in 100 is called flat."""
+ENOUGH = 12
+"""Updates that this needs: thirds of four, or their scatter is anything."""
+SOME, MOST = 0.05, 0.8
+"""Shares of solved episodes between which success has room to rise and is there to be credited at all."""
 
 
 def equal_groups(facts: RunFacts) -> Found | None:
@@ -59,6 +71,59 @@ def credit_too_late(facts: RunFacts) -> Found | None:
         late.since,
         late.until,
     )
+
+
+def late_credit(facts: RunFacts) -> Found | None:
+    """Long episodes whose tokens earn nearly everything in the last turn, and success that does not rise.
+
+    Late credit alone is no fault: a reward for solving is always late, and a value head or λ = 1 carries it
+    back. Nor has it a place where a group is compared by its sums: there each token gets all of it.
+    """
+    if facts.by_groups or credit_too_late(facts) is not None or _may_rise(facts):
+        return None
+    turns = dict(facts.points("batch.turns"))
+    late = [
+        (step, share if turns.get(step, 0.0) >= MANY_TURNS else 0.0)
+        for step, share in facts.points("late_credit_share")
+    ]
+    found = spell(late, lambda share: share > LATE_CREDIT)
+    if found is None or found.until is not None:
+        return None
+    length = median(n for step, n in turns.items() if step >= found.since and n >= MANY_TURNS)
+    return Found(
+        "warning",
+        found.figure,
+        LATE_CREDIT,
+        f"{found.figure:.0%} of what tokens earn falls on the last of {length:.0f} turns (evenly spread it "
+        f"would be {1 / length:.0%}), and success does not rise: what led to it is hardly told from what "
+        f"did not.{_heard(facts, length)}",
+        found.since,
+    )
+
+
+def _heard(facts: RunFacts, length: float) -> str:
+    """How much of the end the first turn hears without the value head, where λ counts turns."""
+    gamma, lam = facts.settings.number("ppo.gamma"), facts.settings.number("ppo.gae_lambda")
+    adaptive = facts.settings.number("ppo.extra.adaptive_lambda", 0.0)
+    if facts.settings.estimator != "turn_gae" or gamma is None or lam is None or adaptive:
+        return ""
+    left = (gamma * lam) ** (length - 1)
+    return (
+        f" Until the value head knows something, the first turn hears {left:.2f} of it (gamma {gamma:g}, "
+        f"lambda {lam:g})."
+    )
+
+
+def _may_rise(facts: RunFacts) -> bool:
+    """Whether success rises, or may: by evaluations or batches, too few of them, or no room."""
+    if any(change.difference.low > 0 for change in facts.changes):
+        return True
+    batches = facts.points("batch.solved")
+    solved = shift(batches)
+    if solved is None or len(batches) < ENOUGH or not SOME <= solved.late <= MOST:
+        return True
+    slack = TREND_ERRORS * solved.error
+    return solved.rise > slack or solved.rise + slack >= NO_RISE
 
 
 def no_evidence_of_learning(facts: RunFacts) -> Found | None:
@@ -173,6 +238,25 @@ RULES = (
             Setting("env.options.reward.progress", "0.2 pays on the way"),
         ),
         credit_too_late,
+    ),
+    Rule(
+        "late_credit",
+        "more than 0.6 of what tokens earn falls on the last turn (`late_credit_share`), episodes have 8 "
+        "turns or more, and success does not rise (`credit` with a value head)",
+        (
+            Setting(
+                "ppo.gae_lambda",
+                "1, while the value head explains little",
+                unless=lambda now: now == 1,
+            ),
+            Setting(
+                "credit",
+                "attention, or process with env.train_options.process_state; or group with ppo.group_size 8, "
+                "which needs no value head",
+            ),
+            Setting("env.options.reward.progress", "0.2 pays on the way"),
+        ),
+        late_credit,
     ),
     Rule(
         "no_evidence_of_learning",

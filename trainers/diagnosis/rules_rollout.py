@@ -29,8 +29,9 @@ PREFILL_SHARE = 0.5
 QUEUE_TIMES = 2.0
 """Median wait for a slot, in medians of an episode: the third round of a batch."""
 KV_FULL = 0.9
-"""Mean use of the fullest replica's cache: above, requests are preempted and their prefix is computed
-again."""
+"""Mean use of the fullest replica's cache: above, hardly another episode fits. An engine that gives its cache
+out by blocks preempts requests then, and computes their prefixes again; how often is not measured. The
+embedded one preempts nothing: each request has a row of its own or waits for one."""
 PARKED = 0.05
 """Share of the episodes' time that they were interrupted: under 5 % in RollPacker, where the trainer also
 prints a note."""
@@ -294,8 +295,9 @@ RULES = (
         alarm(
             "kv_used_share",
             KV_FULL,
-            "the fullest replica's cache is {figure:.0%} full: requests are preempted, and their "
-            "prefixes computed again.",
+            "the fullest replica's cache is {figure:.0%} full: hardly another episode fits. The embedded "
+            "engine lets requests wait for a row; others may preempt some and compute their prefixes again.",
+            "note",
         ),
     ),
     Rule(

@@ -23,6 +23,7 @@ from agentic_gym.types import Outcome, TokenStream, Trajectory, Turn
 
 _MAX_TURNS = 6
 _PROMPT_TOKENS, _OBSERVATION_TOKENS = 60, 20
+_LONG = 3
 _EVAL_TASKS, _EVAL_SAMPLES = 40, 4
 _CONFIG: Mapping[str, Any] = {
     "name": "synthetic",
@@ -166,12 +167,19 @@ class SyntheticRun:
             "episode_s_p50": float(np.median(seconds)),
             "queue_wait_s_p50": near(0.2),
             "reward": float(np.mean([t.reward for t in batch])),
+            "late_credit_share": _late_share(batch),
             "trajectories": float(len(batch)),
             "sampled_tokens": float(sum(_sampled(t) for t in batch)),
         }
         for name, fault in self.metrics.items():
             figures[name] = fault(update, figures.get(name, 0.0))
         return figures
+
+
+def _late_share(batch: list[Trajectory]) -> float:
+    """As the trainer measures it, where no assigner moves what was earned."""
+    paid = [[abs(turn.reward) for turn in t.turns] for t in batch if len(t.turns) >= _LONG]
+    return sum(rewards[-1] for rewards in paid) / max(sum(map(sum, paid)), 1e-9)
 
 
 def _sampled(trajectory: Trajectory) -> int:
@@ -225,8 +233,9 @@ def call(tool: str, **arguments: Any) -> str:
 
 
 def _submit(solved: bool) -> Turn:
-    facts = {
+    facts: dict[str, Any] = {
         "tools": ["submit"],
+        "mishap": None,
         "grade": {"outcome": "solved" if solved else "failed", "tampered": []},
     }
     return Turn(call("submit"), "", 0.99 if solved else -0.01, info=facts)
@@ -237,13 +246,16 @@ def _edit(path: str, number: int, before: list[Turn], rng: np.random.Generator) 
     if before and chance < 0.05:
         return before[-1]
     if chance < 0.15:
-        return Turn("I look at it first.", "has no tool call", -0.01)
+        return Turn("I look at it first.", "has no tool call", -0.01, info={"mishap": "no_call"})
     if chance < 0.3:
         text = call("edit_lines", path=path, start=int(rng.integers(90, 99)), text="x")
-        return Turn(text, "Error: there is no such line", -0.01, info={"tools": ["edit_lines"]})
+        refused = {"tools": ["edit_lines"], "mishap": "refused"}
+        return Turn(text, "Error: there is no such line", -0.01, info=refused)
     text = call("edit_lines", path=path, start=1, text=f"return len(values) - {number}")
     passed = int(rng.integers(5, 11))
-    facts = {"tools": ["edit_lines"], "tests_passed": passed, "tests_total": 10}
+    facts: dict[str, Any] = {
+        "tools": ["edit_lines"], "mishap": None, "tests_passed": passed, "tests_total": 10,
+    }  # fmt: skip
     return Turn(
         text, f"{passed} passed, attempt {number}", float(rng.uniform(-0.05, 0.15)), info=facts
     )
