@@ -23,17 +23,18 @@ from rich.console import Console
 from agentic_gym.rewards.credit.plan import make_credit
 
 BASE = "outcome"
+SHORT = {"gae_lambda": 0.95}
 CHAIN: dict[str, tuple[str, dict[str, Any]]] = {
     BASE: ("outcome+token_gae", {"gae_lambda": 1.0}),
     "outcome, groups": ("outcome+group", {}),
-    "token GAE": ("token_gae", {}),
-    "turn GAE": ("turn_gae", {}),
+    "token GAE": ("token_gae", SHORT),
+    "turn GAE": ("turn_gae", SHORT),
     "turn GAE, λ by length": ("turn_gae", {"adaptive_lambda": 1.0}),
-    "attention": ("attention+turn_gae", {}),
+    "attention": ("attention+turn_gae", SHORT),
     "attention, λ = 1": ("attention+turn_gae", {"gae_lambda": 1.0}),
-    "causal attention": ("causal_attention+turn_gae", {}),
+    "causal attention": ("causal_attention+turn_gae", SHORT),
     "GiGPO": ("gigpo", {}),
-    "preplan, anchor": ("turn_gae+preplan_anchor", {}),
+    "preplan, anchor": ("turn_gae+preplan_anchor", SHORT),
     "preplan, anchor, groups": ("outcome+group+preplan_anchor", {}),
 }
 """Credit on the chain, and settings of the trainer. It has no state that ``process`` could measure."""

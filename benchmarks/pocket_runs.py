@@ -35,23 +35,25 @@ NAME = "heldout_bugs"
 PPO = {"credit": "outcome+token_gae", "ppo": {"gamma": 1.0, "gae_lambda": 1.0}}
 GROUPS = {"credit": "outcome+group", "ppo": {"group_size": 4, "gamma": 1.0}}
 MEASURED = {"train_options": {"process_state": True}}
+SHORT = {"ppo": {"gae_lambda": 0.95}}
+EVEN = {"selection": "uniform"}
 
 ARMS: Mapping[str, Mapping[str, Any]] = {
-    "outcome": PPO,
-    "outcome, groups": GROUPS,
-    "token GAE": {"credit": "token_gae"},
-    "turn GAE": {},
-    "turn GAE, λ = 1": {"ppo": {"gae_lambda": 1.0}},
-    "process": {"credit": "process+turn_gae", "env": MEASURED},
-    "attention": {"credit": "attention+turn_gae"},
-    "causal attention": {"credit": "causal_attention+turn_gae"},
-    "band": {"selection": "band"},
-    "band, diversity": {"selection": "band+diversity"},
-    "refill, groups": {**GROUPS, "ppo": {**GROUPS["ppo"], "refill": 8}},
+    "outcome": {**PPO, **EVEN},
+    "outcome, groups": {**GROUPS, **EVEN},
+    "token GAE": {"credit": "token_gae", **SHORT, **EVEN},
+    "turn GAE": {"credit": "turn_gae", **SHORT, **EVEN},
+    "turn GAE, λ = 1": {"credit": "turn_gae", "ppo": {"gae_lambda": 1.0}, **EVEN},
+    "process": {"credit": "process+turn_gae", "env": MEASURED, **SHORT, **EVEN},
+    "attention": {"credit": "attention+turn_gae", **SHORT, **EVEN},
+    "causal attention": {"credit": "causal_attention+turn_gae", **SHORT, **EVEN},
+    "band": {"credit": "turn_gae", **SHORT, "selection": "band"},
+    "band, diversity": {"credit": "turn_gae", **SHORT, "selection": "band+diversity"},
+    "refill, groups": {**GROUPS, "ppo": {**GROUPS["ppo"], "refill": 8}, **EVEN},
 }
-"""Keys of the default run that an arm changes.
+"""Keys of the default run that an arm changes; whatever it compares is said in each.
 
-"turn GAE" is the default run itself. "outcome" has its rewards, all moved to the end and undiscounted.
+All have the run's rewards. "outcome" moves them to the end of the episode, undiscounted.
 """
 START = "at the start"
 

@@ -61,6 +61,24 @@ RELAY_FOLDER = "relays"
 STARTER = Path(__file__).parent / "data" / "starter"
 
 
+def make_env(config: TrainConfig, options: Mapping[str, Any]) -> gymnasium.Env[str, str]:
+    """An environment with the run's options and budgets, and ``options`` over them."""
+    env = config.env
+    budgets: dict[str, Any] = {"max_turns": env.max_turns}
+    if env.goal_reminder_turns:
+        budgets["goal_reminder_turns"] = env.goal_reminder_turns
+    return make(env.id, **{**env.options, **options, **budgets})
+
+
+def train_facts(config: TrainConfig) -> list[TaskFacts]:
+    """What is known of the tasks that train, before they are played."""
+    env = make_env(config, config.env.train_options)
+    try:
+        return [facts_of(task) for task in env.get_wrapper_attr("tasks")]
+    finally:
+        env.close()
+
+
 class Assembly:
     """Makes and keeps the parts of one run."""
 
@@ -80,11 +98,7 @@ class Assembly:
 
     def make_env(self, options: Mapping[str, Any]) -> gymnasium.Env[str, str]:
         """An environment with the run's options and budgets, and ``options`` over them."""
-        env = self._config.env
-        budgets: dict[str, Any] = {"max_turns": env.max_turns}
-        if env.goal_reminder_turns:
-            budgets["goal_reminder_turns"] = env.goal_reminder_turns
-        return make(env.id, **{**env.options, **options, **budgets})
+        return make_env(self._config, options)
 
     def task_ids(self, options: Mapping[str, Any]) -> list[str]:
         """Ids of the tasks that an environment with these options has, in its own order."""
@@ -97,14 +111,6 @@ class Assembly:
     def train_tasks(self) -> list[str]:
         """Ids of the tasks that train."""
         return self.task_ids(self._config.env.train_options)
-
-    def train_facts(self) -> list[TaskFacts]:
-        """What is known of the tasks that train, before they are played."""
-        env = self.make_env(self._config.env.train_options)
-        try:
-            return [facts_of(task) for task in env.get_wrapper_attr("tasks")]
-        finally:
-            env.close()
 
     def eval_tasks(self, name: str) -> list[str]:
         """Ids of an evaluation's tasks: the first of an order that the seed of the run does not change."""
@@ -261,7 +267,7 @@ class Assembly:
         return Run(
             rollout=rollout,
             schedule=schedule_of(config),
-            tasks=selector_of(config, self.train_facts()),
+            tasks=selector_of(config, train_facts(config)),
             rubric=rubric_of(config),
             refill=refill_of(config),
             group_size=config.ppo.group_size,

@@ -75,7 +75,7 @@ class AgenticPPOConfig(BaseConfig):  # type: ignore[misc]  # untyped base
     advantage: Literal["turn_gae", "token_gae", "group", "gigpo"] = "turn_gae"
     gamma: float = 1.0
     token_gamma: float = 1.0
-    gae_lambda: float = 0.95
+    gae_lambda: float = 1.0
     adaptive_lambda: float = 0.0
     gigpo_omega: float = 1.0
     attention_layers: float = 0.5

@@ -59,6 +59,7 @@ def _check(config: TrainConfig, plan: CreditPlan, parts: Sequence[str]) -> None:
             f"credit={config.credit!r}: potential differences add up to nothing over an episode, and "
             f"{plan.estimator!r} compares whole episodes: add turn_gae or token_gae instead"
         )
+    _check_groups(config, plan)
     spreading = [part for part in parts if part in _SPREADING]
     if spreading and plan.estimator == "group":
         raise ConfigError(
@@ -87,14 +88,24 @@ def _check(config: TrainConfig, plan: CreditPlan, parts: Sequence[str]) -> None:
             f"ppo.refill={config.ppo.refill} leaves out groups that are always solved or never, and the "
             f"value head of {plan.estimator!r} would learn a wrong mean: use credit 'group' or 'gigpo'"
         )
-    if config.ppo.refill and config.ppo.group_size < 2:
-        raise ConfigError(
-            f"ppo.refill={config.ppo.refill} compares the members of a group: give a ppo.group_size of 2 or "
-            "more"
-        )
     if config.ppo.stream and config.filters != type(config.filters)():
         raise ConfigError(
             "ppo.stream begins with groups before their batch is filtered: leave out filters, or stream"
+        )
+
+
+def _check_groups(config: TrainConfig, plan: CreditPlan) -> None:
+    ppo = config.ppo
+    if plan.estimator == "group" and ppo.gamma != 1.0:
+        raise ConfigError(
+            f"credit={config.credit!r} compares whole returns and reads no discount: set ppo.gamma (now "
+            f"{ppo.gamma:g}) to 1"
+        )
+    if ppo.group_size < 2 and not plan.needs_values:
+        reader = f"ppo.refill={ppo.refill}" if ppo.refill else f"credit={config.credit!r}"
+        raise ConfigError(
+            f"{reader} compares the members of a group, and a group of one teaches nothing: give a "
+            f"ppo.group_size (now {ppo.group_size}) of 2 or more"
         )
 
 

@@ -33,9 +33,9 @@ from agentic_gym.metrics import Interval
 from agentic_gym.report import write_report
 from agentic_gym.rollout import Launch, Rollout
 from agentic_gym.store import RunStore
-from agentic_gym.trainers.assembly import CHECKPOINT_FOLDER, Assembly
+from agentic_gym.trainers.assembly import CHECKPOINT_FOLDER, Assembly, train_facts
 from agentic_gym.trainers.explored import check_runs
-from agentic_gym.trainers.learning import check_selection, rubric_of
+from agentic_gym.trainers.learning import check_selection, rubric_of, selector_of
 from agentic_gym.trainers.models import check_source
 from agentic_gym.trainers.phase_times import PhaseTimes
 from agentic_gym.trainers.ppo_args import ppo_args
@@ -100,6 +100,8 @@ class Pipeline:
             ppo_args(config, config.output_dir / CHECKPOINT_FOLDER)
             rubric_of(config)
             check_selection(config)
+            if "profile" in config.selection_options and not resume:
+                selector_of(config, train_facts(config))  # it may be of other tasks
         if not resume:  # a run that has begun needs them no more
             check_runs(config.demonstrations.runs)
         _claim(config, resume=resume)

@@ -18,13 +18,13 @@ import numpy as np
 from rich.console import Console
 
 from agentic_gym.config import StrictConfig
-from agentic_gym.errors import ConfigError, InfraError
+from agentic_gym.errors import ConfigError, InfraError, UserError
 from agentic_gym.evaluation import make_launches
 from agentic_gym.folders import check_folder
-from agentic_gym.rewards.credit.base import batch_of
+from agentic_gym.rewards.credit.base import CreditAssigner, CreditBatch, Floats, batch_of
 from agentic_gym.rewards.credit.outcome import earned
 from agentic_gym.store import RunStore
-from agentic_gym.trainers.assembly import Assembly
+from agentic_gym.trainers.assembly import Assembly, train_facts
 from agentic_gym.trainers.explored import explore
 from agentic_gym.trainers.learning import credit_of, rubric_of, selector_of
 from agentic_gym.trainers.models import check_source
@@ -151,7 +151,7 @@ def _play(assembly: Assembly, config: TrainConfig) -> None:
     for trajectory in played:
         if trajectory.outcome is Outcome.INFRA_ERROR:
             raise InfraError(f"{trajectory.task_id} could not be played: {trajectory.error}")
-    selector_of(config, assembly.train_facts()).next_task()
+    selector_of(config, train_facts(config)).next_task()
     if (rubric := rubric_of(config)) is not None:
         rubric.check(played)
     if config.ppo.updates:
@@ -164,18 +164,39 @@ def _check_credit(config: TrainConfig, played: Sequence[Trajectory]) -> None:
     rewards = earned(batch)
     for assigner in plan.assigners:
         if not assigner.needs_attention:
-            rewards = assigner.assign(batch, rewards)
-        if rewards.shape != batch.turns.shape or not np.isfinite(rewards).all():
-            raise ConfigError(
-                f"credit={config.credit!r}: {type(assigner).__name__} gave rewards of shape {rewards.shape} "
-                f"for {len(batch.turns)} sampled tokens, or one that is not finite"
-            )
+            rewards = assigned(assigner, batch, rewards)
     missing = batch.facts.get("process_missing", 0.0)
     if missing == len(played):
         raise ConfigError(
             f"credit={config.credit!r} reads info['state'] of each turn, and no episode of "
             f"{config.env.id} has it"
         )
+
+
+def assigned(assigner: CreditAssigner, batch: CreditBatch, rewards: Floats) -> Floats:
+    """What an assigner, which may be the user's own, makes of rewards.
+
+    Raises:
+        ConfigError: it raises, or its answer has another shape or is not finite.
+    """
+    name = type(assigner).__name__
+    try:
+        found = np.asarray(assigner.assign(batch, rewards))
+    except UserError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"credit part {name} broke on {len(batch.parts)} episodes: {type(error).__name__}: {error}"
+        ) from error
+    if found.shape != rewards.shape:
+        raise ConfigError(
+            f"credit part {name} gave rewards of shape {found.shape} for {len(rewards)} sampled tokens"
+        )
+    if bad := int((~np.isfinite(found)).sum()):
+        raise ConfigError(
+            f"credit part {name} gave {bad} rewards of {found.size} that are not finite"
+        )
+    return found
 
 
 def _learn(assembly: Assembly, config: TrainConfig) -> None:

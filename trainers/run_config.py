@@ -171,7 +171,7 @@ class PPOSection(StrictConfig):
     ppo_epochs: Positive = 2
     minibatch_size: Positive = 32
     gamma: Annotated[float, Field(ge=0, le=1)] = 1.0
-    gae_lambda: Annotated[float, Field(ge=0, le=1)] = 0.95
+    gae_lambda: Annotated[float, Field(ge=0, le=1)] = 1.0
     entropy_coef: float = 0.0
     kl_coef: float = 0.0
     target_kl: Rate | None = 0.1

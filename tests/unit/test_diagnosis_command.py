@@ -26,6 +26,7 @@ from agentic_gym.trainers.diagnosis.settings import Settings, read_settings
 from agentic_gym.trainers.diagnosis.synthetic import SyntheticRun
 from agentic_gym.trainers.run_config import TrainConfig
 from agentic_gym.trainers.schedules.registry import schedule_names, schedule_options
+from agentic_gym.trainers.selection.registry import selection_options, selector_names
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -215,6 +216,8 @@ def exists(key: str) -> bool:
         return key.removeprefix("ppo.extra.") in {f.name for f in fields(AgenticPPOConfig)}
     if first == "schedule_options":
         return any(rest in schedule_options(name) for name in schedule_names())
+    if first == "selection_options":
+        return any(rest in selection_options(name) for name in selector_names())
     if key.startswith("env.options.reward."):
         return key.removeprefix("env.options.reward.") in {f.name for f in fields(RewardConfig)}
     if key.startswith("env.options."):

@@ -56,6 +56,7 @@ METRICS: list[tuple[str, dict[str, Callable[[int, float], float]], int]] = [
     ("queue_wait", {"queue_wait_s_p50": always(90.0)}, 1),
     ("kv_pressure", {"kv_used_share": always(0.97, since=4)}, 4),
     ("parked", {"parked_share": always(0.3)}, 1),
+    ("starving_classes", {"selection_starving_classes": always(2.0, since=4)}, 4),
     ("infra_errors", {"infra_errors": always(6.0, since=4)}, 4),
 ]  # fmt: skip
 

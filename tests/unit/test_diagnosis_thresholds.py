@@ -29,6 +29,7 @@ EDGES: list[tuple[str, str, float, float]] = [
     ("tampered_tests", "batch.tampered", 0.09, 0.11),
     ("groups_all_failed", "batch.groups_failed", 0.89, 0.91),
     ("groups_all_solved", "batch.groups_solved", 0.89, 0.91),
+    ("starving_classes", "selection_starving_classes", 0.0, 1.0),
     ("no_spread", "batch.reward_spread", 1e-5, 1e-7),
     ("few_tasks", "batch.tasks", 8, 7),
     ("trainer_idle", "update.wait_share", 0.79, 0.81),

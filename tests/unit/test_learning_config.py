@@ -64,6 +64,9 @@ STATE = {"train_options": {"process_state": True}}
         ({"credit": "turn_gea"}, "no credit part 'turn_gea'"),
         ({"credit": "process"}, "set env.train_options.process_state"),
         ({"credit": "process+group", "env": STATE}, "add up to nothing over an episode"),
+        ({"credit": "group", "ppo": {"gamma": 0.4}}, "reads no discount: set ppo.gamma"),
+        ({"credit": "group", "ppo": {"group_size": 1}}, "a group of one teaches nothing"),
+        ({"credit": "gigpo", "ppo": {"group_size": 1}}, "compares the members of a group, and"),
         ({"credit": "attention+group"}, "'attention' moves reward within an episode, and 'group'"),
         ({"credit": "causal_attention+group"}, "or take preplan_anchor"),
         ({"credit": "process+outcome", "env": STATE}, "name outcome first"),
@@ -74,7 +77,10 @@ STATE = {"train_options": {"process_state": True}}
         ({"credit": "model"}, "credit_options.model"),
         ({"ppo": {"extra": {"advantage": "group"}}}, "which the run says in credit"),
         ({"ppo": {"refill": 4}}, "would learn a wrong mean"),
-        ({"credit": "group", "ppo": {"refill": 4, "group_size": 1}}, "ppo.group_size of 2"),
+        (
+            {"credit": "group", "ppo": {"refill": 4, "group_size": 1}},
+            "ppo.refill=4 compares the members",
+        ),
         (
             {"credit": "group", "ppo": {"stream": True}, "filters": {"suspected_hack": True}},
             "leave out filters, or stream",
@@ -88,7 +94,7 @@ def test_what_does_not_fit_is_refused(values: dict[str, Any], words: str) -> Non
 
 
 def test_a_discount_that_group_credit_would_not_read_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"gamma is 0\.4, which nothing reads"):
+    with pytest.raises(ConfigError, match=r"reads no discount: set ppo\.gamma \(now 0\.4\) to 1"):
         ppo_args(config(credit="group", ppo={"gamma": 0.4}), Path("x"))
 
 

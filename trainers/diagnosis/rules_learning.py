@@ -15,6 +15,8 @@ GROUPS_EQUAL = 0.75
 """Share of groups of equal reward, which give advantages of exactly 0 (DAPO refills them)."""
 NO_SPREAD = 1e-6
 """Deviation of the rewards of a batch, below which there is nothing to learn from."""
+STARVING = 0.5
+"""Classes that the selector counts as trained far less than their quota of late; one is too many."""
 MIN_TASKS = 8
 """Tasks of a batch. A solve rate over 8 tasks has a standard error of 0.18: below, updates follow the
 luck of the draw."""
@@ -190,6 +192,21 @@ RULES = (
             "everybody solves the task in {figure:.0%} of the groups: there is little left to learn "
             "from these tasks.",
             "note",
+        ),
+    ),
+    Rule(
+        "starving_classes",
+        "an error class was trained far less than its quota of late (`selection` with `+diversity`)",
+        (
+            Setting("selection_options.explore", "higher: every task comes up more often"),
+            Setting("selection_options.low", "lower: its tasks may be too hard for the band"),
+            Setting("selection_options.high", "higher: or too easy"),
+        ),
+        alarm(
+            "selection_starving_classes",
+            STARVING,
+            "{figure:.0f} error classes were trained far less than their quota of late: what the report "
+            "shows as starving is not learned.",
         ),
     ),
     Rule(
